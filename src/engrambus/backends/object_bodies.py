@@ -106,7 +106,7 @@ class ObjectBodies(BodyStore):
     def remove(self, digest: str, *, untouched_since: float) -> int:
         """Delete a body unless it was written or read since a time; return the bytes freed.
 
-        It is copied aside first and brought back if somebody has read it meanwhile.
+        It is copied aside first and brought back if it was read in between.
         """
         body, mark = self._head(_key(digest)), self._head(_mark(digest))
         if body is None:

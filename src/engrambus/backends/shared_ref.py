@@ -192,7 +192,7 @@ class SharedRef:
         return not done.returncode
 
     def push(self, commit: str) -> bool:
-        """Send a commit to the remote's ref; return False if somebody else's arrived first."""
+        """Send a commit to the remote's ref; return False if another arrived first."""
         done = self._reach(
             "push", "--porcelain", "--no-follow-tags", "--recurse-submodules=no", "--", self._remote,
             f"{commit}:{self.ref}",

@@ -107,7 +107,7 @@ def split_token(token: str) -> tuple[str, bytes]:
 
 
 def is_persons_token(token: str) -> bool:
-    """True if a token says that its bearer is a person; nobody has checked that it is genuine."""
+    """True if a token says that its bearer is a person; it is not checked here."""
     try:
         return _decoder.decode(_decode(split_token(token)[0].partition(".")[2])).person
     except (TokenInvalid, msgspec.MsgspecError):

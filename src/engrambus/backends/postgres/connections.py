@@ -203,7 +203,7 @@ def connect(conninfo: str) -> psycopg.Connection[Any]:
 
 
 class ServerFacts(NamedTuple):
-    """What was found out about the server and the login when the database was opened."""
+    """The server and the login, as they were when the database was opened."""
 
     version: int
     """Version of the server, as PostgreSQL numbers it: 180004 is 18.4."""
@@ -297,7 +297,7 @@ class Database:
         return f"{role}SET LOCAL search_path = {SCHEMA}; SET LOCAL engrambus.project = '{project:d}'"
 
     def _begin(self, statement: str) -> psycopg.Connection[Any]:
-        """Take a connection and begin a transaction; one that the server has closed meanwhile is replaced."""
+        """Take a connection and begin a transaction; one that the server has closed is replaced."""
         with naming_the_server(self.name):
             while True:
                 connection, is_new = self._pool.take()

@@ -132,7 +132,7 @@ def _apply_missing(connection: psycopg.Connection[Any], database: Database) -> l
 
 
 def _create_schema(connection: psycopg.Connection[Any], database: Database, *, exists: bool) -> None:
-    """Create the schema, unless somebody with more rights has done so, and the table of its migrations."""
+    """Create the schema, unless a login with more rights has done so, and the table of its migrations."""
     try:
         if not exists:
             connection.execute(f"CREATE SCHEMA {SCHEMA}")

@@ -295,7 +295,7 @@ class PostgresStore:
 
     @contextmanager
     def _snapshot(self) -> Iterator[tuple[ProjectSession, PostgresKnowledgeState]]:
-        """Open a snapshot; tables that somebody emptied are filled first."""
+        """Open a snapshot; tables that were emptied are filled first."""
         with self._reading() as session:
             state = self.tables.read_state(session)
             if state is not None:

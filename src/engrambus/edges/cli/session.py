@@ -71,7 +71,7 @@ class Session:
 
     @property
     def environment_settings(self) -> Settings:
-        """The settings of the environment alone, for what happens on this machine whatever the login is."""
+        """The settings of the environment alone, for what happens on this machine whichever the login is."""
         if self._environment_settings is None:
             from engrambus.settings import Settings
 

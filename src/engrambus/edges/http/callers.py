@@ -60,7 +60,7 @@ def session_caller(scope: Scope, session_id: str) -> HttpCaller:
 
 
 class CallerCounts:
-    """How many of a thing each caller holds at once."""
+    """Count how many of a thing each caller holds at once."""
 
     def __init__(self) -> None:
         self._counts: Counter[HttpCaller] = Counter()
@@ -100,7 +100,7 @@ BURST_SHARE = 5
 
 
 class CallRates:
-    """How many calls each caller has left, filled up evenly as time passes: a token bucket for each."""
+    """The calls that each caller has left, filled up evenly as time passes: a token bucket for each."""
 
     def __init__(self, calls_per_minute: int, now: Callable[[], float] = time.monotonic) -> None:
         self._per_second = calls_per_minute / 60

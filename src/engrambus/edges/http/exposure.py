@@ -22,7 +22,7 @@ _NAME = re.compile(
 
 
 class Exposure(NamedTuple):
-    """Where a server can be reached from, and by what."""
+    """The addresses and names by which a server can be reached."""
 
     host: str = LOOPBACK
     """The address it listens on."""

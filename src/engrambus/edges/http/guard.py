@@ -119,7 +119,7 @@ class Entrance(NamedTuple):
 
     @property
     def host_list(self) -> str | None:
-        """The hosts for an error; who calls from elsewhere by another name is not told them."""
+        """The hosts for an error; who calls from elsewhere by another name does not learn them."""
         return ", ".join(sorted(host.decode() for host in self.hosts)) if self.exposure.is_local else None
 
 

@@ -40,7 +40,7 @@ _LIMITED = 'ulimit -v "$1" && ulimit -t "$2" && ulimit -f "$3" && shift 3 && exe
 
 
 class MirrorLimits(NamedTuple):
-    """How much a mirror takes."""
+    """The limits of a mirror."""
 
     push_bytes: int = 256 * MEBIBYTE
     total_bytes: int = 8192 * MEBIBYTE

@@ -78,7 +78,7 @@ class BodyStore(ABC):
 
     @abstractmethod
     def _problem(self, digest: str) -> str | None:
-        """Return what is wrong with a stored body; None if nothing is, or if it was deleted meanwhile."""
+        """Return what is wrong with a stored body; None if nothing is, or if it has been deleted."""
 
     @abstractmethod
     def _body(self, digest: str, *, renew: bool = True) -> AbstractContextManager[OpenBody]:

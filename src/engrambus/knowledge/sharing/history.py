@@ -250,5 +250,5 @@ def texts_of(events: Iterable[SharedEvent]) -> dict[str, Any]:
 
 
 def _is_longer(entry: _Entry) -> bool:
-    """True if a confirmation lengthens an engram's life enough to be told."""
+    """True if a confirmation lengthens an engram's life enough to be written down."""
     return entry.expires_us - entry.confirmed_us >= parse_duration(entry.engram.ttl) // RENEWED_PART

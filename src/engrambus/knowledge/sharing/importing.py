@@ -83,7 +83,7 @@ def _arrival_at(view: EngramView, item: ImportableEngram, stored: StoredEngram) 
 
 
 def _is_occupied(view: EngramView, item: ImportableEngram) -> bool:
-    """True if the id of an engram of others belongs to a live engram here that somebody else's key signed."""
+    """True if the id of an engram of others belongs to a live engram here that another person's key signed."""
     adoption = view.adoptions((item.id,)).get(item.id)
     return adoption is not None and bool(adoption.key) and adoption.key != item.key
 

@@ -69,7 +69,7 @@ def merge_events(events: Iterable[SharedEvent], known_keys: Mapping[str, str]) -
 
 
 def may_change(key: str, put: SharedEvent, known_keys: Mapping[str, str]) -> bool:
-    """True if the owner of a key may say what became of an engram: its author, or somebody the project knows."""
+    """True if the owner of a key may say what became of an engram: its author, or one whom the project knows."""
     return key == put.key or key in known_keys
 
 
