@@ -45,8 +45,10 @@ def connect(path: Path, *, writer: bool = False) -> apsw.Connection:
     return connection
 
 
-_READING_CODE = "engrambus.backends.sqlite."
-_NOT_READING = frozenset(f"{_READING_CODE}{name}" for name in ("indexed_store", "journal_index", "connections", "lock"))
+_READING_CODE = ("engrambus.backends.sqlite.", "engrambus.backends.sql.")
+_NOT_READING = frozenset(
+    f"{_READING_CODE[0]}{name}" for name in ("indexed_store", "journal_index", "connections", "lock")
+)
 _MISREADINGS = (UnicodeDecodeError, msgspec.DecodeError, ValueError, TypeError, LookupError, AttributeError)
 _CALLERS_FAULTS = (UnicodeEncodeError,)
 """Raised where a caller's text cannot be passed to SQLite."""

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from engrambus.backends.sql.work.projection import WorkProjection
+from engrambus.backends.sql.work.state import WorkIndexState
 from engrambus.backends.sqlite.indexed_store import IndexedStore
 from engrambus.backends.sqlite.journal_index import OnProgress
 from engrambus.backends.sqlite.work.index import WorkIndex
-from engrambus.backends.sqlite.work.projection import WorkProjection
-from engrambus.backends.sqlite.work.state import WorkIndexState
 from engrambus.backends.sqlite.work.wakeups import Wakeups
 from engrambus.backends.sqlite.work.worker_files import WorkerFiles
 from engrambus.backends.sqlite.work_files import WORK_INDEX, WORK_JOURNAL, WORK_LOCK

@@ -1,0 +1,1 @@
+"""What back ends on SQL databases share; what differs between their dialects lies with each."""
