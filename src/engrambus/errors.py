@@ -21,6 +21,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   │   ├── FieldValue            FIELD_VALUE
 │   │   ├── IdAmbiguous           ID_AMBIGUOUS
 │   │   ├── LifetimeTooLong       LIFETIME_TOO_LONG
+│   │   ├── StoreUrlInvalid       STORE_URL_INVALID
 │   │   └── ProvenanceStamped     PROVENANCE_STAMPED
 │   ├── EngramRefusal             an engram breaks a rule
 │   │   ├── NoPointer             NO_POINTER
@@ -271,6 +272,13 @@ EngramBusError                    code, HTTP status, and the members that say wh
 └── Trouble                  503  the server or its machine is at fault
     ├── StoreReadOnly             STORE_READ_ONLY
     ├── StoreBusy                 STORE_BUSY
+    ├── StoreTrouble              the database of ENGRAMBUS_STORE cannot be used as it is
+    │   ├── StoreUnreachable      STORE_UNREACHABLE
+    │   ├── CommitUnknown         COMMIT_UNKNOWN
+    │   ├── StoreRights           STORE_RIGHTS
+    │   ├── StoreSchemaOld        STORE_SCHEMA_OLD
+    │   ├── StoreSchemaNew        STORE_SCHEMA_NEW
+    │   └── StoreDriverMissing    STORE_DRIVER_MISSING
     ├── JournalDamaged            JOURNAL_DAMAGED
     ├── JournalMissing            JOURNAL_MISSING
     ├── JournalForeign            JOURNAL_FOREIGN
@@ -463,6 +471,10 @@ class FieldValue(FieldRefusal):
 
 class LifetimeTooLong(FieldRefusal):
     """The lifetime is longer than the policy allows."""
+
+
+class StoreUrlInvalid(FieldRefusal):
+    """ENGRAMBUS_STORE is not the URL of a database."""
 
 
 class IdAmbiguous(FieldRefusal):
@@ -1632,6 +1644,34 @@ class StoreReadOnly(Trouble):
 
 class StoreBusy(Trouble):
     """Another process holds the lock, so nothing was stored."""
+
+
+class StoreTrouble(Trouble):
+    """The database of ENGRAMBUS_STORE cannot be used as it is."""
+
+
+class StoreUnreachable(StoreTrouble):
+    """The database server cannot be reached, so nothing was stored."""
+
+
+class CommitUnknown(StoreTrouble):
+    """The connection to the database was lost while a change was committed; it may have been stored."""
+
+
+class StoreRights(StoreTrouble):
+    """The login may not do in the database what it has to do."""
+
+
+class StoreSchemaOld(StoreTrouble):
+    """The tables in the database are those of an older version of Engram Bus."""
+
+
+class StoreSchemaNew(StoreTrouble):
+    """The tables in the database are those of a newer version of Engram Bus."""
+
+
+class StoreDriverMissing(StoreTrouble):
+    """ENGRAMBUS_STORE names a database, but the packages that speak to it are not installed."""
 
 
 class JournalDamaged(Trouble):

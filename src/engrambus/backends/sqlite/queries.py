@@ -27,8 +27,13 @@ def _text(name: str) -> str:
 @cache
 def queries(file: str = "queries.sql") -> dict[str, str]:
     """Return every query of a file by name. `{columns}` in one stands for the text of the part called `columns`."""
+    return named_queries(_text(file))
+
+
+def named_queries(text: str) -> dict[str, str]:
+    """Return the queries of a file's text by name."""
     named: dict[str, str] = {}
-    for part in _text(file).split("-- name: ")[1:]:
+    for part in text.split("-- name: ")[1:]:
         name, _, text = part.partition("\n")
         named[name.strip()] = text.strip().rstrip(";")
     columns = named.pop("columns", "")

@@ -1,0 +1,34 @@
+"""The SQL of this back end, by name: SQLite's, with parameters as PostgreSQL writes them, and what differs in its own file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from itertools import count
+from pathlib import Path
+
+from engrambus.backends.sqlite.queries import named_queries
+from engrambus.backends.sqlite.queries import queries as sqlite_queries
+
+_FOLDER = Path(__file__).with_name("sql")
+_PARAMETER = re.compile(r"\?(\d*)|'[^']*'")
+
+
+@cache
+def queries(file: str = "queries.sql") -> Mapping[str, str]:
+    """Return every query of a file by name. One that this back end has under the same name replaces the shared one."""
+    own = named_queries((_FOLDER / file).read_text("utf-8"))
+    return {**{name: translate(text) for name, text in sqlite_queries(file).items()}, **own}
+
+
+def translate(query: str) -> str:
+    """Return a query with its parameters numbered: `?` or `?1` become `$1`."""
+    numbers = count(1)
+
+    def number(match: re.Match[str]) -> str:
+        if match[0].startswith("'"):
+            return match[0]
+        return f"${match[1] or next(numbers)}"
+
+    return _PARAMETER.sub(number, query)
