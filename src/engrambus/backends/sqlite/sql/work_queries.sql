@@ -888,3 +888,13 @@ SELECT count(*) FROM schedules INDEXED BY schedule_authors WHERE added_by = ?;
 
 -- name: next_look
 SELECT min(look) FROM schedules INDEXED BY schedule_looks WHERE look < ?;
+
+-- name: yool_names
+SELECT name FROM yools;
+
+-- name: served_runs
+SELECT number, lane, run, served FROM lane_runs ORDER BY number;
+
+-- name: served_parents
+SELECT s.number, l.lane, l.run, s.parent, s.served FROM siblings AS s JOIN lane_runs AS l ON l.number = s.lane_run
+ORDER BY s.number;

@@ -9,8 +9,9 @@ import apsw
 import msgspec
 
 from engrambus.backends.facts import decode_work_facts
+from engrambus.backends.sql.work.figures import all_figures
 from engrambus.backends.sql.work.projection import WorkProjection
-from engrambus.backends.sql.work.state import WorkIndexState, new_shape, parent_turn, read_row, run_turn
+from engrambus.backends.sql.work.state import WorkIndexState, new_shape, read_row
 from engrambus.backends.sql.work.view import SqlWorkView
 from engrambus.backends.sqlite.comparison import DIFFERS, ComparedTable, whole_tables
 from engrambus.backends.sqlite.connections import FileId
@@ -199,38 +200,8 @@ class WorkComparison:
         self, index: apsw.Connection, draft: apsw.Connection, state: WorkIndexState, draft_state: WorkIndexState
     ) -> Iterator[Finding]:
         """Compare the figures."""
-        actual, expected = _figures(index, state), _figures(draft, draft_state)
+        actual = all_figures(SqliteWorkDatabase(index), state)
+        expected = all_figures(SqliteWorkDatabase(draft), draft_state)
         for table in expected:
             if actual[table] != expected[table]:
                 yield Finding(what=f"{DIFFERS}: figures are others", where=f"work.db, table {table}", is_copy=True)
-
-
-def _figures(connection: apsw.Connection, state: WorkIndexState) -> dict[str, Any]:
-    """Return all figures, whether they are in their tables or still pending."""
-    view = SqlWorkView(SqliteWorkDatabase(connection), state, state.position.at_us)
-    rows: Any = connection.execute("SELECT name FROM yools")
-    yools = sorted({*(name for (name,) in rows), *state.figures.yools})
-    return {
-        "lanes": view.lane_counts(),
-        "runs": view.run_totals(),
-        "yools": [(name, view.cost_history(name)) for name in yools],
-        "turns": _turns(connection, state),
-    }
-
-
-def _turns(connection: apsw.Connection, state: WorkIndexState) -> list[tuple[Any, ...]]:
-    """Return the last claims of lanes and runs, and of the children of a parent in them."""
-    turns = state.figures.turns
-    runs: Any = connection.execute("SELECT number, lane, run, served FROM lane_runs ORDER BY number")
-    served_runs = [(number, turns.get(run_turn(lane, run), served)) for number, lane, run, served in runs]
-    children: Any = connection.execute(
-        "SELECT s.number, l.lane, l.run, s.parent, s.served FROM siblings AS s "
-        "JOIN lane_runs AS l ON l.number = s.lane_run ORDER BY s.number"
-    )
-    return [
-        *served_runs,
-        *(
-            (number, turns.get(parent_turn(lane, run, parent), served))
-            for number, lane, run, parent, served in children
-        ),
-    ]

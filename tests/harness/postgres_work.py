@@ -1,0 +1,66 @@
+"""The work store on PostgreSQL, opened for tests: each harness has a project of its own in a shared database."""
+
+from __future__ import annotations
+
+import os
+
+from engrambus.backends.postgres.connections import Database
+from engrambus.backends.postgres.migrations import prepare
+from engrambus.backends.postgres.projects import add_project
+from engrambus.backends.postgres.work import PostgresWork, create_work
+from engrambus.backends.postgres.work.database import work_queries
+from engrambus.backends.postgres.work.store import TABLES
+from engrambus.core import new_ulid
+from engrambus.space.tuples import SpaceSettings, TupleSpace
+from engrambus.testing.clock import ManualClock
+from engrambus.testing.harness import KEY, PROJECT
+
+
+class PostgresWorkHarness:
+    """The work of a new project."""
+
+    def __init__(self, url: str, clock: ManualClock | None = None, settings: SpaceSettings | None = None) -> None:
+        self.clock = clock or ManualClock()
+        self.database = Database(url, lock_seconds=20.0)
+        prepare(self.database)
+        self._settings = settings
+        self._boot = "first"
+        self.number = add_project(self.database, new_ulid(self.clock.now(), os.urandom))
+        create_work(self.database, self.number, KEY, project_id=PROJECT, now_us=self.clock.now())
+        self._open()
+
+    def reopen(self) -> None:
+        """Close the store and open another, as another process would."""
+        self.space.close()
+        self._open()
+
+    def reboot(self, boot: str) -> None:
+        """Open the space again under another boot id: every claim of the old one is lost."""
+        self._boot = boot
+        self.reopen()
+
+    def delete_index(self) -> None:
+        """Delete everything but the journal."""
+        with self.database.writing(self.number, work_queries()) as session:
+            for table in TABLES:
+                session.execute(f"DELETE FROM work_{table}")
+
+    def journal_bytes(self) -> bytes:
+        """Return the journal, header included."""
+        with self.database.reading(self.number, work_queries()) as session:
+            rows = session.execute("SELECT line FROM journal WHERE kind = 'tuples' ORDER BY seq").fetchall()
+        return b"".join(line for (line,) in rows)
+
+    def close(self) -> None:
+        """Close the store."""
+        self.space.close()
+        self.database.close()
+
+    def open_store(self) -> PostgresWork:
+        """Open another store of the same project, as another host would."""
+        indexed = self._settings.indexed_fields if self._settings is not None else ()
+        return PostgresWork(self.database, self.number, KEY, self.clock, project_id=PROJECT, indexed=indexed)
+
+    def _open(self) -> None:
+        self.space = TupleSpace(self.open_store(), settings=self._settings, boot=self._boot)
+
