@@ -64,3 +64,32 @@ class PostgresWorkHarness:
     def _open(self) -> None:
         self.space = TupleSpace(self.open_store(), settings=self._settings, boot=self._boot)
 
+
+
+class TwoHostsHarness(PostgresWorkHarness):
+    """The work of a new project, on two hosts that take turns: each call goes through the other's store."""
+
+    @property
+    def space(self) -> TupleSpace:
+        """The space of the host whose turn it is."""
+        self._spaces.reverse()
+        return self._spaces[0]
+
+    @space.setter
+    def space(self, space: TupleSpace) -> None:
+        other = TupleSpace(self.open_store(), settings=self._settings, boot=self._boot)
+        self._spaces = [space, other]
+        for opened in self._spaces:
+            opened.store.commit(lambda view: ([], None))  # each has found what is there, as one store would
+
+    def reopen(self) -> None:
+        """Close both stores and open two others."""
+        for space in self._spaces:
+            space.close()
+        self._open()
+
+    def close(self) -> None:
+        """Close both stores."""
+        for space in self._spaces:
+            space.close()
+        self.database.close()

@@ -101,6 +101,8 @@ class PostgresWork:
         self._clock = ProjectClock(clock or self._server_clock)  # type: ignore[arg-type]  # one of them is there
         self._state: WorkIndexState | None = None
         """The state as this process left it; valid while the row of the state is the same."""
+        self._is_open = False
+        """True once this store has written, or tried to."""
         self._watchers: list[Callable[[], None]] = []
         self._wakeups = Wakeups(self.database, project)
         self._commits: GroupCommit[Change, Any] = GroupCommit(
@@ -341,6 +343,9 @@ class PostgresWork:
             state = lock_state(session, self._indexed, self._server_clock)  # another may have made them meanwhile
         if state is None:
             return self._make_tables(session)
+        if not self._is_open:
+            # As on a disk: who opens a store finds everything synced that is there.
+            self._is_open, state.synced_bytes = True, state.position.offset
         if known is None:
             return state
         return known if is_same(known, state) else with_numbers_of(state, known)
