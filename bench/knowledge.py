@@ -15,8 +15,8 @@ import apsw
 
 from bench.corpus import Corpus
 from bench.measure import Row, at_least, per_second, rate
-from engrambus.backends.sqlite.postings import NEWEST_FIRST
-from engrambus.backends.sqlite.projection import decode_engram, tokens_of
+from engrambus.backends.sql.knowledge.postings import NEWEST_FIRST
+from engrambus.backends.sql.knowledge.projection import decode_engram, tokens_of
 from engrambus.evidence.pointers import Pointer
 from engrambus.gateway import LOCAL_ADMIN, Gateway, to_request
 from engrambus.operations import OPERATIONS

@@ -17,7 +17,15 @@ from engrambus.core.disk_errors import naming_the_disk
 from engrambus.core.files import check_folder, is_file, make_folder
 from engrambus.core.journal import UNMARKED_FORMAT, JournalKey, derived_folder, foreign_journal, read_header
 from engrambus.core.project_clock import ClockAccepted, ClockCorrected, ClockState
-from engrambus.errors import EngramBusError, FormatUnknown, JournalMissing, ProjectExists, ProjectNotFound
+from engrambus.errors import (
+    EngramBusError,
+    FormatUnknown,
+    JournalForeign,
+    JournalMissing,
+    ProjectElsewhere,
+    ProjectExists,
+    ProjectNotFound,
+)
 from engrambus.evidence import pointers
 from engrambus.evidence.pointers import Evidence, GitRepository, Repositories, Resolver
 from engrambus.evidence.receipts import BodyStore
@@ -46,6 +54,9 @@ from engrambus.settings import Settings
 if TYPE_CHECKING:
     from engrambus.backends.derived_caches import DerivedCaches
     from engrambus.backends.jsonl_stores import FileStores
+    from engrambus.backends.postgres.connections import Database
+    from engrambus.backends.postgres.migrations import Migration
+    from engrambus.backends.postgres.store import PostgresStore
     from engrambus.backends.sqlite.work import SqliteWork
     from engrambus.backends.vector_file import VectorFile
     from engrambus.core.journal import Damage, ForeignJournal, SyncFailure
@@ -93,7 +104,9 @@ def init_project(
     except ProjectExists as refusal:
         project, existing = find_project(start, settings.private_home), refusal
     check_folders(project)
-    if not is_file(project.state / JOURNAL):
+    if settings.store_url is not None:
+        _create_in_database(project, settings, clock)
+    elif not is_file(project.state / JOURNAL):
         check_remains(project.state, JOURNAL, load_journal_key(settings.key_folder(project.project_id)))
         key = create_journal_key(settings.key_folder(project.project_id))
         create_store(project.state, key, project=project.project_id, now_us=clock.now())
@@ -108,9 +121,7 @@ def init_project(
             raise existing
         return [RunOpened(run=run, goal=DEFAULT_GOAL, by=f"{run}/admin")], None
 
-    store = SqliteStore(
-        project.state, _journal_key(project.state / JOURNAL, settings), clock, lock_seconds=settings.lock_seconds
-    )
+    store = _open_store(project, settings, clock)
     try:
         store.commit(open_first_run)
     finally:
@@ -138,10 +149,8 @@ def open_project(
     `hooks` are those of the program; the ones of installed packages and of `ENGRAMBUS_HOOKS` are always there.
     """
     project = _find_local_project(start, settings)
-    journal_key = _journal_key(project.state / JOURNAL, settings)
-    store = SqliteStore(
-        project.state, journal_key, clock or SystemClock(), progress, lock_seconds=settings.lock_seconds
-    )
+    journal_key = _key_of(project, settings)
+    store = _open_store(project, settings, clock or SystemClock(), progress)
     derived = derived_folder(project.state, journal_key)
     repositories = Repositories(
         GitRepository(project.git_folder) if project.git_folder else None,
@@ -382,8 +391,8 @@ def find_project_damage(start: Path, settings: Settings) -> list[Damage]:
     from engrambus.backends.sqlite import over_journals
     from engrambus.core.journal import find_damage
 
-    state = _find_local_project(start, settings).state
-    damages = over_journals(state, _journal_key(state / JOURNAL, settings), find_damage)
+    project = _find_local_project(start, settings)
+    damages = over_journals(project.state, _key_of(project, settings), find_damage)
     return [damage for damage in damages if damage is not None]
 
 
@@ -400,15 +409,15 @@ def renew_journals(start: Path, settings: Settings) -> None:
     """Write the journals of which a sync has failed into new files, so that they take writes again."""
     from engrambus.backends.sqlite.store import renew_journals_in
 
-    state = _find_local_project(start, settings).state
-    renew_journals_in(state, _journal_key(state / JOURNAL, settings))
+    project = _find_local_project(start, settings)
+    renew_journals_in(project.state, _key_of(project, settings))
 
 
 def find_lost_work(start: Path, settings: Settings) -> JournalMissing | None:
     """Return why a project's journal of work is taken for lost; None if it is there or never was."""
-    state = _find_local_project(start, settings).state
+    project = _find_local_project(start, settings)
     try:
-        check_remains(state, WORK_JOURNAL, _journal_key(state / JOURNAL, settings))
+        check_remains(project.state, WORK_JOURNAL, _key_of(project, settings))
     except JournalMissing as missing:
         return missing
     return None
@@ -418,15 +427,17 @@ def begin_lost_work_anew(start: Path, settings: Settings, *, clock: Clock | None
     """Set aside what remains of a journal of work that is gone; return the folder, None if the journal is there."""
     from engrambus.backends.sqlite.store import begin_anew
 
-    state = _find_local_project(start, settings).state
-    key = _journal_key(state / JOURNAL, settings)
-    return begin_anew(state, WORK_JOURNAL, key, (clock or SystemClock()).now())
+    project = _find_local_project(start, settings)
+    return begin_anew(project.state, WORK_JOURNAL, _key_of(project, settings), (clock or SystemClock()).now())
 
 
 class JournalClock(NamedTuple):
     """How the clock and the time of one journal stand to each other, and what was done about it."""
 
-    journal: Path
+    journal: str
+    """The journal's path; in a database, the URL without a password."""
+    is_knowledge: bool
+    """True if it is a journal of what the team knows, not of work."""
     state: ClockState
     change: Literal["accepted", "corrected"] | None
 
@@ -439,9 +450,8 @@ def set_project_time(
     With `accept`, journals that a clock far ahead of them is refused for; else those that are ahead of the clock.
     """
     project = _find_local_project(start, settings)
-    key = _journal_key(project.state / JOURNAL, settings)
     changed: list[JournalClock] = []
-    for path, store in _stores_with_time(project, key, settings, clock or SystemClock()):
+    for journal, is_knowledge, store in _stores_with_time(project, settings, clock or SystemClock()):
         with closing(store):
             state = store.clock_state()
             change: Literal["accepted", "corrected"] | None = None
@@ -451,37 +461,38 @@ def set_project_time(
             elif not accept and state.is_behind:
                 store.set_time(ClockCorrected(was_us=state.last_us))
                 change = "corrected"
-            changed.append(JournalClock(path, state, change))
+            changed.append(JournalClock(journal, is_knowledge, state, change))
     return changed
 
 
 def _stores_with_time(
-    project: Project, key: JournalKey, settings: Settings, clock: Clock
-) -> Iterator[tuple[Path, SqliteStore | SqliteWork]]:
-    """Yield the stores of a project and the shared ones that there are, each with the path of its journal."""
+    project: Project, settings: Settings, clock: Clock
+) -> Iterator[tuple[str, bool, SqliteStore | PostgresStore | SqliteWork]]:
+    """Yield the stores of a project and the shared ones that there are, each with its journal and if that is knowledge.
+
+    The journal is named by its path; in a database, by the URL without a password.
+    """
     from engrambus.backends.sqlite.work import SqliteWork
 
     seconds = settings.lock_seconds
-    yield project.state / JOURNAL, SqliteStore(project.state, key, clock, lock_seconds=seconds)
+    yield _store_name(project, settings), True, _open_store(project, settings, clock)
     if is_file(project.state / WORK_JOURNAL):
-        indexed = settings.space().indexed_fields
-        yield (
-            project.state / WORK_JOURNAL,
-            SqliteWork(project.state, key, clock, indexed=indexed, lock_seconds=seconds),
-        )
+        indexed, key = settings.space().indexed_fields, _key_of(project, settings)
+        work = SqliteWork(project.state, key, clock, indexed=indexed, lock_seconds=seconds)
+        yield str(project.state / WORK_JOURNAL), False, work
     for scope in SHARED_SCOPES:
         folder = settings.shared_folder(scope)
         if is_file(folder / JOURNAL):
             shared_key = _journal_key(folder / JOURNAL, settings)
-            yield folder / JOURNAL, SqliteStore(folder, shared_key, clock, lock_seconds=seconds)
+            yield str(folder / JOURNAL), True, SqliteStore(folder, shared_key, clock, lock_seconds=seconds)
 
 
 def recover_project(start: Path, settings: Settings, *, clock: Clock | None = None) -> list[Damage]:
     """Rewrite damaged journals with every line that still checks; return what was damaged."""
     from engrambus.backends.sqlite.recovery import recover_journals
 
-    state = _find_local_project(start, settings).state
-    return recover_journals(state, _journal_key(state / JOURNAL, settings), (clock or SystemClock()).now())
+    project = _find_local_project(start, settings)
+    return recover_journals(project.state, _key_of(project, settings), (clock or SystemClock()).now())
 
 
 def check_semantic(settings: Settings) -> bool:
@@ -567,16 +578,102 @@ def key_folders(project: Project, settings: Settings, *, shared: bool) -> list[P
 
 
 def _find_local_project(start: Path, settings: Settings) -> Project:
-    """Return the project that a folder belongs to, if its journal is on this machine."""
+    """Return the project that a folder belongs to, if its journal is on this machine or in a database."""
     project = find_project(start, settings.private_home)
     check_folders(project)
-    if not is_file(project.state / JOURNAL):
+    if settings.store_url is None and not is_file(project.state / JOURNAL):
         check_remains(project.state, JOURNAL, load_journal_key(settings.key_folder(project.project_id)))
         raise ProjectNotFound(
             f"{project.catalog} names a project, but there is no journal of it on this machine.",
             hint="Create one: engrambus init.",
         )
     return project
+
+
+def _open_store(
+    project: Project, settings: Settings, clock: Clock, progress: Callable[[int, int], None] | None = None
+) -> SqliteStore | PostgresStore:
+    """Open the knowledge store of a project: in its files, or in the database of ENGRAMBUS_STORE."""
+    key = _key_of(project, settings)
+    if settings.store_url is None:
+        return SqliteStore(project.state, key, clock, progress, lock_seconds=settings.lock_seconds)
+    from engrambus.backends.postgres.store import PostgresStore
+
+    database = _open_database(settings.store_url, settings)
+    try:
+        return PostgresStore(database, key, project.project_id, clock)
+    except BaseException:
+        database.close()
+        raise
+
+
+def _open_database(url: str, settings: Settings) -> Database:
+    from engrambus.backends.postgres import open_database
+
+    return open_database(url, lock_seconds=settings.lock_seconds)
+
+
+def _store_name(project: Project, settings: Settings) -> str:
+    """Return where the knowledge of a project is: the path of its journal, or a URL without a password."""
+    if settings.store_url is None:
+        return str(project.state / JOURNAL)
+    return store_name(settings)
+
+
+def store_name(settings: Settings) -> str:
+    """Return the database of ENGRAMBUS_STORE as messages show it: without a password."""
+    from engrambus.backends.postgres import shown_url
+
+    return shown_url(settings.store_url or "")
+
+
+def describe_store(settings: Settings) -> str:
+    """Connect to the database of ENGRAMBUS_STORE and describe it; refuse one that cannot be used."""
+    from engrambus.backends.postgres import describe
+
+    with closing(_open_database(settings.store_url or "", settings)) as database:
+        return describe(database)
+
+
+def migrate_store(settings: Settings) -> list[Migration]:
+    """Bring the tables in the database of ENGRAMBUS_STORE up to this version; return what was applied."""
+    from engrambus.backends.postgres import migrate_database
+
+    return migrate_database(settings.store_url or "", lock_seconds=settings.lock_seconds)
+
+
+def _create_in_database(project: Project, settings: Settings, clock: Clock) -> None:
+    """Create an empty store of a project in the database of ENGRAMBUS_STORE; leave an existing one alone."""
+    if is_file(project.state / JOURNAL):
+        raise ProjectElsewhere(
+            f"ENGRAMBUS_STORE is set, but this project's journal is a file here: {project.state / JOURNAL}.",
+            field="ENGRAMBUS_STORE",
+            hint="Unset ENGRAMBUS_STORE to go on with the file.",
+        )
+    with closing(_open_database(settings.store_url or "", settings)) as database:
+        from engrambus.backends.postgres.store import create_store, has_store
+
+        if has_store(database, project.project_id):
+            key = _key_of(project, settings)
+        else:
+            key = create_journal_key(settings.key_folder(project.project_id))
+        create_store(database, key, project=project.project_id, now_us=clock.now())
+
+
+def _key_of(project: Project, settings: Settings) -> JournalKey:
+    """Return the key of a project's journals."""
+    if settings.store_url is None:
+        return _journal_key(project.state / JOURNAL, settings)
+    key = load_journal_key(settings.key_folder(project.project_id))
+    if key is None:
+        raise JournalForeign(
+            f"This machine does not have the keys of project {project.project_id}, whose journal is in "
+            f"{store_name(settings)}.",
+            field="ENGRAMBUS_STORE",
+            hint="Bring them from a machine that has them: engrambus keys export, engrambus keys import. A project "
+            "that is not there yet is created by engrambus init.",
+        )
+    return key
 
 
 def _journal_key(journal: Path, settings: Settings) -> JournalKey:
@@ -639,7 +736,7 @@ def _evidence(
     project: Project,
     journal_key: JournalKey,
     repositories: Repositories,
-    store: SqliteStore,
+    store: Store,
     tuple_space: LazyTupleSpace,
 ) -> Evidence:
     def url_settings() -> pointers.UrlSettings | None:

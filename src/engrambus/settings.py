@@ -50,6 +50,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     url: str | None = None
     """ENGRAMBUS_URL: call the server there instead of opening the project's files."""
+    store_url: str | None = None
+    """ENGRAMBUS_STORE: the database that keeps the project, `postgresql://…`; without it, files do."""
     token: str | None = None
     """ENGRAMBUS_TOKEN: the token of the agent to act as."""
     run: str | None = None
@@ -86,6 +88,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         home = Path(environment.get("HOME") or _account_home())
         return cls(
             url=environment.get("ENGRAMBUS_URL") or None,
+            store_url=environment.get("ENGRAMBUS_STORE") or None,
             token=environment.get("ENGRAMBUS_TOKEN") or None,
             run=environment.get("ENGRAMBUS_RUN") or None,
             private_home=_private_home(environment.get("ENGRAMBUS_HOME")),

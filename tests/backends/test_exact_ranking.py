@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engrambus.backends.sqlite import postings
+from engrambus.backends.sql.knowledge import postings
 from engrambus.knowledge.engrams import Engram, query_keys
 from engrambus.knowledge.engrams.weights import list_weight
 from engrambus.testing import ManualClock

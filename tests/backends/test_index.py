@@ -14,9 +14,9 @@ import apsw
 import msgspec
 import pytest
 
+from engrambus.backends.sql.knowledge.postings import MAX_PENDING
 from engrambus.backends.sqlite import SqliteStore
 from engrambus.backends.sqlite.knowledge_index import KnowledgeIndex
-from engrambus.backends.sqlite.postings import MAX_PENDING
 from engrambus.backends.sqlite.store import over_journals
 from engrambus.core import Stamp
 from engrambus.core.journal import encode_line, set_damage_aside
@@ -385,7 +385,7 @@ def test_damage_to_the_last_line_is_not_taken_for_a_torn_tail(harness: SqliteHar
 
 # BX-03
 def test_verify_finds_what_was_changed_behind_our_back(harness: SqliteHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engrambus.backends.sqlite.postings.MIN_BULK", MAX_PENDING)  # a rebuild fills the blocks
+    monkeypatch.setattr("engrambus.backends.sql.knowledge.postings.MIN_BULK", MAX_PENDING)  # a rebuild fills the blocks
     for statement in (
         "DELETE FROM pending",
         "UPDATE engrams SET confidence = 0.123 WHERE ordinal = 3",

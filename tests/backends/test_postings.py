@@ -8,9 +8,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from engrambus.backends.sqlite import postings
-from engrambus.backends.sqlite.knowledge_comparison import PostingsSum, PostingWeights
-from engrambus.backends.sqlite.postings import (
+from engrambus.backends.sql.knowledge import postings
+from engrambus.backends.sql.knowledge.postings import (
     NO_LIMIT,
     BulkPostings,
     PostingsReader,
@@ -18,7 +17,8 @@ from engrambus.backends.sqlite.postings import (
     all_postings,
     read_pending,
 )
-from engrambus.backends.sqlite.queries import schema
+from engrambus.backends.sqlite.knowledge_comparison import PostingsSum, PostingWeights
+from engrambus.backends.sqlite.queries import queries, schema
 from engrambus.knowledge.engrams.postings import BLOCK_ROWS, ordinals_of
 
 TOKENS = ("p:alpha", "p:beta", "r1:alpha", "p:=gamma", "~p:alpha")
@@ -43,7 +43,7 @@ class PostingsMachine(RuleBasedStateMachine):
         self.connection = apsw.Connection(":memory:")
         self.connection.execute(schema())
         self.counts = Counts()
-        self.writer = PostingsWriter(self.connection, self.counts)
+        self.writer = PostingsWriter(self.connection, queries(), self.counts)
         self.model: dict[int, set[str]] = {}
         self.next = BLOCK_ROWS - 6  # so that lists lie in two blocks
 
@@ -84,7 +84,7 @@ class PostingsMachine(RuleBasedStateMachine):
     )
     def replay(self, data: st.DataObject, sets: list[set[str]], changed: set[str]) -> None:
         """Many lines are applied at once: new engrams, one that changes and one that is taken off."""
-        direct, self.writer = self.writer, BulkPostings(self.connection, self.counts)
+        direct, self.writer = self.writer, BulkPostings(self.connection, queries(), self.counts)
         if sets:
             self.post(sets)
         self.change(data, changed, again=True)
@@ -94,7 +94,7 @@ class PostingsMachine(RuleBasedStateMachine):
 
     @invariant()
     def lists_agree(self) -> None:
-        reader = PostingsReader(self.connection, read_pending(self.connection))
+        reader = PostingsReader(self.connection, queries(), read_pending(self.connection, queries()))
         for token in TOKENS:
             expected = sorted(ordinal for ordinal, tokens in self.model.items() if token in tokens)
             assert sorted(row for chunk in reader.chunks(token) for row in ordinals_of(chunk)) == expected
@@ -106,13 +106,15 @@ class PostingsMachine(RuleBasedStateMachine):
 
     @invariant()
     def everything_is_listed_once(self) -> None:
-        listed = sorted((token, row) for token, chunk in all_postings(self.connection) for row in ordinals_of(chunk))
+        listed = sorted(
+            (token, row) for token, chunk in all_postings(self.connection, queries()) for row in ordinals_of(chunk)
+        )
         assert listed == sorted((token, row) for row, tokens in self.model.items() for token in tokens)
 
     @invariant()
     def the_sum_of_the_lists_is_that_of_the_engrams(self) -> None:
         listed, expected = PostingsSum(WEIGHTS), PostingsSum(WEIGHTS)
-        for token, chunk in all_postings(self.connection):
+        for token, chunk in all_postings(self.connection, queries()):
             listed.add_chunk(token, chunk)
         expected.post([(ordinal, " ".join(tokens)) for ordinal, tokens in self.model.items()])
         assert (listed.count, listed.total) == (expected.count, expected.total)

@@ -25,8 +25,7 @@ class PostgresWorkHarness:
         prepare(self.database)
         self._settings = settings
         self._boot = "first"
-        self.number = add_project(self.database, new_ulid(self.clock.now(), os.urandom))
-        create_work(self.database, self.number, KEY, project_id=PROJECT, now_us=self.clock.now())
+        create_work(self.database, KEY, project=PROJECT, now_us=self.clock.now())
         self._open()
 
     def reopen(self) -> None:

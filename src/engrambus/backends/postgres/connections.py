@@ -19,7 +19,8 @@ from psycopg.types.numeric import Int8Dumper, NumericBinaryLoader, NumericLoader
 from psycopg.types.string import StrDumper
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from engrambus.backends.postgres.problems import naming_the_server, server_problem
+from engrambus.backends.postgres import shown_url
+from engrambus.backends.postgres.problems import naming_the_server
 from engrambus.core.lock import LOCK_SECONDS
 from engrambus.errors import StoreRights, StoreUnreachable, StoreUrlInvalid
 
@@ -32,7 +33,17 @@ CONNECT_SECONDS = 10
 POOL_SECONDS = 10.0
 """How long a call waits for a connection while the server cannot be reached or all connections are in use."""
 LEAST_VERSION = 140000
+_BEGIN_READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _HIDDEN = "***"
+_NO_CHARACTER = "\ufdd0"
+"""A code point that is no character and never will be."""
+
+
+class _Text(StrDumper):
+    """Sends a text as such, not as a literal of unknown type. PostgreSQL knows no NUL: one is found nowhere."""
+
+    def dump(self, obj: Any) -> Any:
+        return super().dump(obj.replace("\0", _NO_CHARACTER) if "\0" in obj else obj)
 
 
 class _BoolAsInteger(Int8Dumper):
@@ -57,7 +68,7 @@ class _WholeNumberBinary(NumericBinaryLoader):
 def configure(connection: psycopg.Connection[Any]) -> None:
     """Make a connection send and read values as the index's code expects them."""
     adapters = connection.adapters
-    adapters.register_dumper(str, StrDumper)  # as text, not as a literal of unknown type
+    adapters.register_dumper(str, _Text)
     adapters.register_dumper(int, Int8Dumper)  # always the same type, so that a statement is prepared once
     adapters.register_dumper(bool, _BoolAsInteger)
     adapters.register_loader("numeric", _WholeNumber)
@@ -225,6 +236,49 @@ class Database:
             raise
         self._pool.putconn(connection)
 
+    @contextmanager
+    def pipelined(
+        self, project: int, queries: Mapping[str, str], settings: Mapping[str, str], *, read_only: bool = False
+    ) -> Iterator[Session]:
+        """Open a transaction as `writing` or `reading` do, without waiting for answers that nobody reads.
+
+        Statements are sent as they come, and so is COMMIT: one exchange for all that follow the last read. `settings`
+        hold for the transaction, besides those of every transaction.
+        """
+        with naming_the_server(self.name):
+            connection = self._take()
+        is_commit = False
+        try:
+            with connection.pipeline():
+                connection.execute(_BEGIN_READING if read_only else "BEGIN")
+                self._configure(connection, project, settings)
+                yield Session(connection, queries)
+                is_commit = not read_only
+                connection.execute("ROLLBACK" if read_only else "COMMIT")
+        except psycopg.Error as problem:
+            self._abandon(connection)
+            refusal = server_problem(problem, self.name, is_commit=is_commit)
+            if refusal is None:
+                raise
+            raise refusal from problem
+        except BaseException:
+            self._abandon(connection)
+            raise
+        self._pool.putconn(connection)
+
+    def _configure(self, connection: psycopg.Connection[Any], project: int, settings: Mapping[str, str]) -> None:
+        """Make all settings of a transaction by one statement."""
+        values = {
+            "search_path": SCHEMA,
+            "engrambus.project": str(project),
+            "lock_timeout": str(max(1, round(self.lock_seconds * 1000))),
+            **settings,
+        }
+        if self.facts.is_exempt:
+            values["role"] = MEMBER
+        calls = ", ".join(f"set_config('{name}', ${place + 1}, true)" for place, name in enumerate(values))
+        RawCursor(connection).execute(f"SELECT {calls}", [*values.values()])  # type: ignore[arg-type]  # our own names
+
     def _settings(self, project: int) -> str:
         role = f"SET LOCAL ROLE {MEMBER}; " if self.facts.is_exempt else ""
         return f"{role}SET LOCAL search_path = {SCHEMA}; SET LOCAL engrambus.project = '{project:d}'"
@@ -286,25 +340,15 @@ def check_url(url: str) -> str:
     return url
 
 
-def shown_url(url: str) -> str:
-    """Return a URL without its password and without its parameters, as messages show it."""
-    scheme, _, rest = url.partition("://")
-    address = rest.partition("?")[0]
-    credentials, separator, place = address.rpartition("@")
-    user = credentials.partition(":")[0]
-    return f"{scheme}://{user}{separator}{place}"
-
-
 def _password(url: str) -> str | None:
     credentials = url.partition("://")[2].rpartition("@")[0]
     return credentials.partition(":")[2] or None
 
 
 def _facts(connection: psycopg.Connection[Any]) -> ServerFacts:
-    row = connection.execute(
+    row: Any = connection.execute(
         "SELECT session_user::text, rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
     ).fetchone()
-    assert row is not None
     facts = ServerFacts(connection.info.server_version, *row)
     if facts.version < LEAST_VERSION:
         raise StoreRights(
@@ -312,6 +356,3 @@ def _facts(connection: psycopg.Connection[Any]) -> ServerFacts:
             limit=LEAST_VERSION // 10000,
         )
     return facts
-
-
-__all__ = ["Database", "Rows", "ServerFacts", "Session", "check_url", "configure", "server_problem", "shown_url"]

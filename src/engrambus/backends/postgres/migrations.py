@@ -167,7 +167,7 @@ def _grant(connection: psycopg.Connection[Any], database: Database) -> None:
                 raise
             return  # the owner of the tables works without it
     connection.execute(
-        f"GRANT USAGE ON SCHEMA {SCHEMA} TO {MEMBER};"
+        f"GRANT USAGE ON SCHEMA {SCHEMA} TO {MEMBER};"  # noqa: S608  # names of ours
         f"GRANT SELECT ON {SCHEMA}.migrations TO {MEMBER};"
         f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {SCHEMA} TO {MEMBER};"
         f"REVOKE INSERT, UPDATE, DELETE ON {SCHEMA}.migrations FROM {MEMBER};"

@@ -1,4 +1,4 @@
-"""The SQL of this back end, by name: SQLite's, with parameters as PostgreSQL writes them, and what differs in its own file."""
+"""The SQL of this back end, by name: SQLite's with parameters as PostgreSQL writes them, or its own."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from engrambus.backends.sqlite.queries import named_queries
 from engrambus.backends.sqlite.queries import queries as sqlite_queries
 
 _FOLDER = Path(__file__).with_name("sql")
+_COMMENT = re.compile(r"--[^\n]*\n")
 _PARAMETER = re.compile(r"\?(\d*)|'[^']*'")
 
 
@@ -19,11 +20,12 @@ _PARAMETER = re.compile(r"\?(\d*)|'[^']*'")
 def queries(file: str = "queries.sql") -> Mapping[str, str]:
     """Return every query of a file by name. One that this back end has under the same name replaces the shared one."""
     own = named_queries((_FOLDER / file).read_text("utf-8"))
-    return {**{name: translate(text) for name, text in sqlite_queries(file).items()}, **own}
+    texts = {**{name: translate(text) for name, text in sqlite_queries(file).items()}, **own}
+    return {name: _COMMENT.sub("", text).strip() for name, text in texts.items()}
 
 
 def translate(query: str) -> str:
-    """Return a query with its parameters numbered: `?` or `?1` become `$1`."""
+    """Return a query with its parameters numbered, `?` or `?1` as `$1`, and the project in the key of a conflict."""
     numbers = count(1)
 
     def number(match: re.Match[str]) -> str:
@@ -31,4 +33,4 @@ def translate(query: str) -> str:
             return match[0]
         return f"${match[1] or next(numbers)}"
 
-    return _PARAMETER.sub(number, query)
+    return _PARAMETER.sub(number, _COMMENT.sub("", query)).replace("ON CONFLICT (", "ON CONFLICT (project, ")

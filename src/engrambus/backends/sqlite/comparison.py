@@ -44,12 +44,16 @@ class ComparedTable(NamedTuple):
 
     def rows(self, connection: apsw.Connection, at_us: int, after: Row | None) -> list[Row]:
         """Return the next rows behind a key, each after its key; `:at` in a query is `at_us`."""
+        return connection.execute(*self.query(at_us, after)).fetchall()
+
+    def query(self, at_us: int, after: Row | None) -> tuple[str, dict[str, Any]]:
+        """Return the query for the next rows behind a key, and its named values."""
         names, values = ", ".join(self.key), {f"k{position}": value for position, value in enumerate(after or ())}
         condition = f" WHERE ({names}) > ({', '.join(f':{name}' for name in values)})" if values else ""
-        parts = (f"SELECT {names}, * FROM ({source}){condition}" for source in self.sources)  # noqa: S608
+        parts = (f"SELECT {names}, * FROM ({source}) AS source{condition}" for source in self.sources)  # noqa: S608
         order = ", ".join(str(position + 1) for position in range(len(self.key)))
         query = f"{' UNION ALL '.join(parts)} ORDER BY {order} LIMIT {ROWS}" if self.key else self.sources[0]
-        return connection.execute(query, {"at": at_us, **values}).fetchall()
+        return query, {"at": at_us, **values}
 
 
 def whole_tables(**keys: str) -> dict[str, ComparedTable]:
@@ -147,7 +151,7 @@ class IndexVerifier(Generic[S, P]):
                 at_us = state.position.at_us
                 actual, expected = table.rows(index, at_us, after), table.rows(self._draft.connection, at_us, after)
             if actual != expected:
-                return _describe(table.key, actual, expected)
+                return describe(table.key, actual, expected)
             rows += len(actual)
             report(rows)
             if not table.key or len(actual) < ROWS:
@@ -199,7 +203,7 @@ class IndexVerifier(Generic[S, P]):
                 self._connection = None
 
 
-def _describe(key: Sequence[str], actual: Sequence[Row], expected: Sequence[Row]) -> str:
+def describe(key: Sequence[str], actual: Sequence[Row], expected: Sequence[Row]) -> str:
     """Describe the first difference between two lists of rows."""
     if not key:
         return "its rows are others"

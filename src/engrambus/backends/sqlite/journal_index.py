@@ -31,7 +31,6 @@ from engrambus.core.database import check_wal, has_wal, open_database, print_not
 from engrambus.core.disk_errors import disk_problem, naming_the_disk
 from engrambus.core.journal import Journal, JournalKey, JournalPosition
 from engrambus.core.lock import LOCK_SECONDS
-from engrambus.core.project_clock import ClockMark
 from engrambus.errors import DiskError, DiskPressure, IndexDamaged, StoreReadOnly
 from engrambus.gateway.ports import Finding
 
@@ -45,21 +44,6 @@ DRAFT_CACHE_KIB = 64_000
 
 OnProgress = Callable[[int, int], None]
 """Called with the bytes done and the bytes in all."""
-
-
-_encode_clock = msgspec.json.Encoder().encode
-_decode_clock = msgspec.json.Decoder(ClockMark | None).decode
-
-
-def encode_clock(position: JournalPosition) -> bytes:
-    """Return what a position says about the machine's clock, as an index stores it."""
-    return _encode_clock(position.clock)
-
-
-def read_position(columns: Sequence[Any]) -> JournalPosition:
-    """Return the position from its columns in the state row: offset, number, checksum, time and clock."""
-    offset, seq, checksum, at_us, clock = columns
-    return JournalPosition(offset=offset, seq=seq, checksum=checksum, at_us=at_us, clock=_decode_clock(clock))
 
 
 class IndexState(Protocol):

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import apsw
 
-from engrambus.backends.sqlite.comparison import DIFFERS, ComparedTable, whole_tables
-from engrambus.backends.sqlite.postings import all_postings
-from engrambus.backends.sqlite.projection import (
+from engrambus.backends.sql.connection import SqlConnection
+from engrambus.backends.sql.knowledge.postings import all_postings
+from engrambus.backends.sql.knowledge.projection import (
     PAST,
     KnowledgeIndexState,
     KnowledgeProjection,
     decode_engram,
     tokens_of,
 )
+from engrambus.backends.sqlite.comparison import DIFFERS, ComparedTable, whole_tables
+from engrambus.backends.sqlite.queries import queries
 from engrambus.gateway.ports import Finding
 from engrambus.knowledge.engrams import BLOCK_BITS, BLOCK_ROWS, PostingChunk
 
@@ -27,8 +29,8 @@ _LIVE_ONLY = "JOIN engrams USING (ordinal) WHERE expires_at > :at"
 COMPARED = {
     "engrams": ComparedTable(
         (
-            f"SELECT {_ENGRAM}, iif(expires_at > :at, twin, NULL) AS twin, NULL AS replaced_at, NULL AS replaced_by "  # noqa: S608
-            "FROM engrams",
+            f"SELECT {_ENGRAM}, CASE WHEN expires_at > :at THEN twin END AS twin, "  # noqa: S608
+            "CAST(NULL AS BIGINT) AS replaced_at, NULL AS replaced_by FROM engrams",
             f"SELECT {_ENGRAM}, NULL AS twin, replaced_at, replaced_by FROM past",  # noqa: S608
         ),
         ("ordinal",),
@@ -70,10 +72,10 @@ COMPARED = {
         reads="content run agent first last to_end unit",
         remembered="caller key",
     ),
-    "adoptions": ComparedTable((f"SELECT a.* FROM adoptions a {_LIVE_ONLY}",), ("ordinal",)),  # noqa: S608
-    "captures": ComparedTable((f"SELECT c.* FROM captures c {_LIVE_ONLY}",), ("ordinal",)),  # noqa: S608
-    "learned": ComparedTable((f"SELECT l.* FROM learned l {_LIVE_ONLY}",), ("ordinal",)),  # noqa: S608
-    "votes": ComparedTable((f"SELECT v.* FROM votes v {_LIVE_ONLY}",), ("ordinal", "root")),  # noqa: S608
+    "adoptions": ComparedTable((f"SELECT a.ordinal, a.id, a.body FROM adoptions a {_LIVE_ONLY}",), ("ordinal",)),  # noqa: S608
+    "captures": ComparedTable((f"SELECT c.ordinal, c.id, c.body FROM captures c {_LIVE_ONLY}",), ("ordinal",)),  # noqa: S608
+    "learned": ComparedTable((f"SELECT l.ordinal, l.id, l.body FROM learned l {_LIVE_ONLY}",), ("ordinal",)),  # noqa: S608
+    "votes": ComparedTable((f"SELECT v.ordinal, v.root FROM votes v {_LIVE_ONLY}",), ("ordinal", "root")),  # noqa: S608
     "recalled": ComparedTable(("SELECT run, agent, engram, stale FROM recalled",), ("run", "agent", "engram")),
     # Of these the positions may differ, and their order counts.
     "pins": ComparedTable((f"SELECT ordinal FROM pins {_LIVE_ONLY} ORDER BY position",)),  # noqa: S608
@@ -106,7 +108,7 @@ class KnowledgeComparison:
 
     def projection(self, draft: apsw.Connection, state: KnowledgeIndexState) -> KnowledgeProjection:
         """Return a projection that sums up postings in place of writing them."""
-        return KnowledgeProjection(draft, state, self._expected)
+        return KnowledgeProjection(draft, queries(), state, self._expected)
 
     def find_rest(
         self,
@@ -116,6 +118,12 @@ class KnowledgeComparison:
         draft_state: KnowledgeIndexState,
     ) -> Iterator[Finding]:
         """Check that every engram is on the list of each of its keys and on no other, and how many are live."""
+        return self.find_miscounted(index, queries(), draft)
+
+    def find_miscounted(
+        self, index: SqlConnection, sql: Mapping[str, str], draft: apsw.Connection
+    ) -> Iterator[Finding]:
+        """Check the lists and counts of an index on any database; `sql` are its queries."""
         expected, counted = self._expected.copy(), Counter(_live(draft))
         for ordinal, space, kind, more_keys, body in _swept(index, draft):
             engram, keys = decode_engram(body), more_keys.split()
@@ -123,24 +131,24 @@ class KnowledgeComparison:
             expected.post([(ordinal, tokens_of(PAST + space, engram, keys))])
             counted[space, kind] -= 1
         if {key: count for key, count in counted.items() if count} != _live(index):
-            yield Finding(what=f"{DIFFERS}: engrams are miscounted", where="index.db, table live", is_copy=True)
+            yield Finding(what=f"{DIFFERS}: engrams are miscounted", where="table live", is_copy=True)
         actual = PostingsSum(self._weights)
-        for token, chunk in all_postings(index):
+        for token, chunk in all_postings(index, sql):
             actual.add_chunk(token, chunk)
         if actual.count != expected.count:
             problem = f"{DIFFERS}: there are {actual.count:,} postings where {expected.count:,} belong"
-            yield Finding(what=problem, where="index.db, postings", is_copy=True)
+            yield Finding(what=problem, where="postings", is_copy=True)
         elif actual.total != expected.total:
             problem = f"{DIFFERS}: an engram is not on the lists of its keys"
-            yield Finding(what=problem, where="index.db, postings", is_copy=True)
+            yield Finding(what=problem, where="postings", is_copy=True)
 
 
-def _live(connection: apsw.Connection) -> dict[tuple[str, str], int]:
+def _live(connection: SqlConnection) -> dict[tuple[str, str], int]:
     rows: Any = connection.execute("SELECT space, kind, engrams FROM live WHERE engrams != 0")
     return {(space, kind): count for space, kind, count in rows}
 
 
-def _swept(index: apsw.Connection, draft: apsw.Connection) -> Iterator[tuple[int, str, str, str, bytes]]:
+def _swept(index: SqlConnection, draft: apsw.Connection) -> Iterator[tuple[int, str, str, str, bytes]]:
     """Yield the engrams that are in the past of the index only: they expired and were swept out."""
     rows: Any = index.execute("SELECT ordinal, space, kind, more_keys, body FROM past ORDER BY ordinal")
     replaced: Any = draft.execute("SELECT ordinal FROM past ORDER BY ordinal")

@@ -8,13 +8,14 @@ from typing import Any
 import apsw
 
 from engrambus.backends.facts import Fact, decode_facts
+from engrambus.backends.sql.knowledge.postings import BulkPostings
+from engrambus.backends.sql.knowledge.projection import LAYOUT, KnowledgeIndexState, KnowledgeProjection
+from engrambus.backends.sql.knowledge.view import ReadCache, SqlView
+from engrambus.backends.sql.positions import encode_clock, read_position
 from engrambus.backends.sqlite.connections import FileId, transaction
-from engrambus.backends.sqlite.journal_index import JournalIndex, encode_clock, read_position
+from engrambus.backends.sqlite.journal_index import JournalIndex
 from engrambus.backends.sqlite.knowledge_comparison import KnowledgeComparison
-from engrambus.backends.sqlite.postings import BulkPostings
-from engrambus.backends.sqlite.projection import LAYOUT, KnowledgeIndexState, KnowledgeProjection
 from engrambus.backends.sqlite.queries import queries, schema
-from engrambus.backends.sqlite.view import ReadCache, SqliteView
 from engrambus.core import SECOND_US, ProjectTime, boot_id
 from engrambus.core.journal import JournalPosition, encode_facts
 from engrambus.gateway.ports import View
@@ -65,11 +66,11 @@ class KnowledgeIndex:
 
     def projection(self, connection: apsw.Connection, state: KnowledgeIndexState) -> KnowledgeProjection:
         """Return a projection that writes through `connection`."""
-        return KnowledgeProjection(connection, state)
+        return KnowledgeProjection(connection, queries(), state)
 
     def replay_projection(self, connection: apsw.Connection, state: KnowledgeIndexState) -> KnowledgeProjection:
         """Return a projection that gathers postings until its transaction ends."""
-        return KnowledgeProjection(connection, state, BulkPostings(connection, state))
+        return KnowledgeProjection(connection, queries(), state, BulkPostings(connection, queries(), state))
 
     def end_batch(self, projection: KnowledgeProjection, now_us: int) -> None:
         """Sweep out some expired engrams, at most once a second, and write everything gathered."""
@@ -84,7 +85,7 @@ class KnowledgeIndex:
 
     def decision_view(self, projection: KnowledgeProjection, time: ProjectTime) -> View:
         """Return the view that a change decides on. It caches nothing: its transaction may be rolled back."""
-        return SqliteView(projection.connection, projection.state, time)
+        return SqlView(projection.connection, projection.sql, projection.state, time)
 
     def read_view(
         self, connection: apsw.Connection, state: KnowledgeIndexState, time: ProjectTime, file: FileId
@@ -92,13 +93,13 @@ class KnowledgeIndex:
         """Return the view of a snapshot of the index file with this id."""
         if self._cache[0] != file:  # a rebuilt index may number its rows otherwise
             self._cache = (file, ReadCache())
-        return SqliteView(connection, state, time, self._cache[1])
+        return SqlView(connection, queries(), state, time, self._cache[1])
 
     def upkeep_after(
         self, view: View
     ) -> Callable[[KnowledgeJournalIndex, apsw.Connection, KnowledgeIndexState], None] | None:
         """Return the sweep if a read had to skip many expired engrams."""
-        return sweep_expired if isinstance(view, SqliteView) and view.saw_many_expired else None
+        return sweep_expired if isinstance(view, SqlView) and view.saw_many_expired else None
 
     def comparison(self) -> KnowledgeComparison:
         """Return what compares an index with a draft built from the journal."""
@@ -133,7 +134,7 @@ def sweep_expired(index: KnowledgeJournalIndex, writer: apsw.Connection, state: 
     swept = True
     while swept:
         with transaction(writer):
-            projection = KnowledgeProjection(writer, state)
+            projection = KnowledgeProjection(writer, queries(), state)
             swept = projection.sweep(time.expiry_us) > 0
             projection.finish()
             state.position = position

@@ -8,11 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from engrambus.backends.sql.knowledge.projection import KnowledgeIndexState, KnowledgeProjection
 from engrambus.backends.sqlite.indexed_store import IndexedStore
 from engrambus.backends.sqlite.journal_index import OnProgress
 from engrambus.backends.sqlite.knowledge_index import KnowledgeIndex
 from engrambus.backends.sqlite.lock import WriteLock
-from engrambus.backends.sqlite.projection import KnowledgeIndexState, KnowledgeProjection
 from engrambus.backends.sqlite.work_files import WORK_INDEX, WORK_JOURNAL, WORK_LOCK
 from engrambus.core import Clock, files, print_time
 from engrambus.core.database import remove_database

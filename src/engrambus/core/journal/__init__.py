@@ -2,7 +2,14 @@
 
 from engrambus.core.journal.damage import Damage, find_damage, set_damage_aside
 from engrambus.core.journal.derived import derived_folder
-from engrambus.core.journal.file import Journal, JournalPosition, create_journal, is_own_journal, read_header
+from engrambus.core.journal.file import (
+    Journal,
+    JournalPosition,
+    create_journal,
+    encode_next,
+    is_own_journal,
+    read_header,
+)
 from engrambus.core.journal.foreign import foreign_journal
 from engrambus.core.journal.format import FORMAT, UNMARKED_FORMAT, Line, encode_facts, encode_header, encode_line
 from engrambus.core.journal.group import GroupCommit, Ticket
@@ -33,6 +40,7 @@ __all__ = [
     "encode_facts",
     "encode_header",
     "encode_line",
+    "encode_next",
     "find_damage",
     "foreign_journal",
     "is_own_journal",

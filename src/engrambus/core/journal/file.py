@@ -33,7 +33,7 @@ from engrambus.core.journal.format import (
     stated_end,
     stated_mark,
 )
-from engrambus.core.journal.key import JournalKey
+from engrambus.core.journal.key import JournalKey, LineKey
 from engrambus.core.journal.segments import CHUNK, DAMAGED_HINT, Segments, first_bytes, split_lines, sync
 from engrambus.core.journal.sync_failure import (
     SyncFailure,
@@ -74,6 +74,17 @@ class JournalPosition(msgspec.Struct, frozen=True, kw_only=True):
     """Commit time of that line."""
     clock: ClockMark | None = None
     """What the lines up to there say about the machine's clock."""
+
+
+def encode_next(
+    line_key: LineKey, end: JournalPosition, *, stamp: Stamp, facts: bytes, mark: int
+) -> tuple[bytes, JournalPosition]:
+    """Return the line of a commit that follows the position `end`, and the position behind it."""
+    seq = end.seq + 1
+    line, checksum = encode_line(line_key, end.checksum, stamp=stamp, facts=facts, mark=mark, seq=seq)
+    return line, JournalPosition(
+        offset=end.offset + len(line), seq=seq, checksum=checksum, at_us=stamp.at_us, clock=follow(end.clock, stamp)
+    )
 
 
 def create_journal(path: Path, key: JournalKey, *, kind: str, project: str, now_us: int) -> None:
@@ -357,15 +368,7 @@ class Journal:
 
     def encode(self, end: JournalPosition, *, stamp: Stamp, facts: bytes, mark: int) -> tuple[bytes, JournalPosition]:
         """Return the line of a commit that follows the position `end`, and the position behind it."""
-        seq = end.seq + 1
-        line, checksum = encode_line(self._current.line_key, end.checksum, stamp=stamp, facts=facts, mark=mark, seq=seq)
-        return line, JournalPosition(
-            offset=end.offset + len(line),
-            seq=seq,
-            checksum=checksum,
-            at_us=stamp.at_us,
-            clock=follow(end.clock, stamp),
-        )
+        return encode_next(self._current.line_key, end, stamp=stamp, facts=facts, mark=mark)
 
     def cut(self, offset: int) -> None:
         """Truncate the open segment at an offset, durably."""

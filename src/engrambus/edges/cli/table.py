@@ -907,6 +907,12 @@ COMMANDS: dict[str, Entry] = {
         "engrambus adopt --dry-run",
         "adopt:adopt",
     ),
+    "migrate": Entry(
+        "maintenance",
+        "Bring the tables in the database of ENGRAMBUS_STORE up to this version, while others go on working.",
+        "engrambus migrate",
+        "maintenance:migrate",
+    ),
     "gc": Entry(
         "maintenance",
         "Free disk space: delete stored output that no receipt has to keep.",

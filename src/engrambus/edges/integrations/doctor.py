@@ -13,7 +13,14 @@ from typing import Any, Literal
 
 import msgspec
 
-from engrambus.app import active_hooks, check_semantic, find_failed_syncs, find_project_damage, open_project
+from engrambus.app import (
+    active_hooks,
+    check_semantic,
+    describe_store,
+    find_failed_syncs,
+    find_project_damage,
+    open_project,
+)
 from engrambus.core import SystemClock, files, print_time
 from engrambus.core.project_clock import ACCEPT_HINT
 from engrambus.edges.cli.commands.up import HOST, SERVER_RECORD, read_record
@@ -80,6 +87,12 @@ def _project(folder: Path, settings: Settings, fix: bool) -> Iterator[CheckResul
         return
     yield _ok("project", f"{project.project_id} in {project.catalog}")
     yield _files(project, settings, fix)
+    if settings.store_url is not None:
+        try:
+            yield _ok("store", describe_store(settings))
+        except EngramBusError as problem:
+            yield _refused("store", problem)
+            return
     try:
         failed = find_failed_syncs(folder, settings)
         damaged = find_project_damage(folder, settings)

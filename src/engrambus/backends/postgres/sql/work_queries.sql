@@ -941,23 +941,8 @@ SELECT number, lane, run, served FROM work_lane_runs ORDER BY number;
 SELECT s.number, l.lane, l.run, s.parent, s.served FROM work_siblings AS s JOIN work_lane_runs AS l ON l.number = s.lane_run
 ORDER BY s.number;
 
--- name: insert_header
-INSERT INTO journal (kind, seq, line) VALUES ('tuples', 0, $1) ON CONFLICT DO NOTHING;
-
--- name: lock_journal
-SELECT seq FROM journal WHERE kind = 'tuples' AND seq = 0 FOR UPDATE;
-
--- name: insert_lines
-INSERT INTO journal (kind, seq, line) SELECT 'tuples', * FROM unnest($1::bigint[], $2::bytea[]);
-
--- name: journal_line
-SELECT line FROM journal WHERE kind = 'tuples' AND seq = $1;
-
--- name: journal_lines
-SELECT seq, line FROM journal WHERE kind = 'tuples' AND seq > $1 ORDER BY seq LIMIT $2;
-
--- name: last_journal_line
-SELECT max(seq) FROM journal WHERE kind = 'tuples';
+-- name: last_line
+SELECT max(seq) FROM journal WHERE kind = $1;
 
 -- name: announce_worker
 INSERT INTO work_workers (id, body) VALUES ($1, $2) ON CONFLICT (project, id) DO UPDATE SET body = excluded.body;

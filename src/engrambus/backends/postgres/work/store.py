@@ -7,7 +7,6 @@ another, whichever host they are on; a commit that the connection did not surviv
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,8 +17,9 @@ import psycopg
 
 from engrambus.backends.facts import decode_work_facts
 from engrambus.backends.postgres.connections import Database, Session
+from engrambus.backends.postgres.journal import PostgresJournal
+from engrambus.backends.postgres.projects import add_project, find_project
 from engrambus.backends.postgres.work.database import PostgresWorkDatabase, work_queries
-from engrambus.backends.postgres.work.journal import WorkJournal
 from engrambus.backends.postgres.work.server_clock import ServerClock
 from engrambus.backends.postgres.work.state import (
     insert_state,
@@ -37,9 +37,17 @@ from engrambus.backends.sql.work.view import SqlWorkView
 from engrambus.backends.sql.work.waiters import kinds_concerned
 from engrambus.core import Clock, ProjectClock
 from engrambus.core.database import FileDamaged
-from engrambus.core.journal import GroupCommit, JournalKey, Line, Ticket, encode_facts
+from engrambus.core.journal import GroupCommit, JournalKey, JournalPosition, Line, Ticket, encode_facts
 from engrambus.core.project_clock import ClockChange, ClockState
-from engrambus.errors import CommitUnknown, IndexDamaged, StoreBusy, StoreUnreachable
+from engrambus.errors import (
+    CommitUnknown,
+    IndexDamaged,
+    JournalDamaged,
+    JournalForeign,
+    ProjectNotFound,
+    StoreBusy,
+    StoreUnreachable,
+)
 from engrambus.gateway.ports import Finding
 from engrambus.space.schedules import ScheduleDecide, ScheduleView
 from engrambus.space.tuples import STAMPED_FIELDS, RunningWorker, TupleDone, Waiter, WaitKind
@@ -49,6 +57,18 @@ T = TypeVar("T")
 KIND = "tuples"
 RECONNECT_SECONDS = 0.2
 """Pause before a batch is tried again on another connection."""
+PLANS = {
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "join_collapse_limit": "1",
+    "jit": "off",
+}
+"""Settings by which every query is answered by the indexes that it was written for, whatever the statistics say.
+
+decision 123: as `INDEXED BY` and `CROSS JOIN` do for SQLite; tables of work are empty at one moment and full at the next.
+"""
 TABLES = (
     *("state", "schedules", "bodies", "tuples", "needs", "lane_runs", "siblings", "groups", "rules", "slots", "starts"),
     *("closed", "held", "posted", "receipts", "links", "hits", "results", "purged", "asked", "yools", "running"),
@@ -65,17 +85,17 @@ class Change(NamedTuple):
 
 
 class _Attempt(msgspec.Struct):
-    """One try to commit a batch, and what it would have left in the journal."""
+    """One try to commit a batch."""
 
-    seq: int = 0
-    """Number of its first line."""
-    line: bytes = b""
-    """Its first line; empty if it has none."""
+    end: JournalPosition | None = None
+    """Position behind its last line; None if it has no lines."""
 
 
-def create_work(database: Database, project: int, key: JournalKey, *, project_id: str, now_us: int) -> None:
+def create_work(database: Database, key: JournalKey, *, project: str, now_us: int) -> None:
     """Create an empty work journal of a project; leave an existing one alone."""
-    WorkJournal(key, project_id).create(database, project, now_us)
+    number = add_project(database, project)
+    with database.writing(number, {}) as session:
+        PostgresJournal(key, KIND, project, database.name).create(session, now_us)
 
 
 class PostgresWork:
@@ -84,19 +104,21 @@ class PostgresWork:
     def __init__(
         self,
         database: Database,
-        project: int,
         key: JournalKey,
+        project: str,
         clock: Clock | None = None,
         *,
-        project_id: str,
         indexed: tuple[str, ...] = (),
     ) -> None:
         """Without a clock, the server's is the project's: those of hosts may differ."""
-        self.database = database.share()
-        self._number = project
-        self._project_id = project_id
+        number = find_project(database, project)
+        if number is None:
+            raise ProjectNotFound(f"{database.name} has no project {project}.", hint="Create it there: engrambus init.")
+        self.database = database
+        self._number = number
+        self._project_id = project
         self._indexed = tuple(path for path in indexed if path not in STAMPED_FIELDS)
-        self._journal = WorkJournal(key, project_id)
+        self._journal = PostgresJournal(key, KIND, project, database.name)
         self._server_clock = ServerClock() if clock is None else None
         self._clock = ProjectClock(clock or self._server_clock)  # type: ignore[arg-type]  # one of them is there
         self._state: WorkIndexState | None = None
@@ -104,11 +126,10 @@ class PostgresWork:
         self._is_open = False
         """True once this store has written, or tried to."""
         self._watchers: list[Callable[[], None]] = []
-        self._wakeups = Wakeups(self.database, project)
+        self._wakeups = Wakeups(database, number)
         self._commits: GroupCommit[Change, Any] = GroupCommit(
             self._run_batch, limit_seconds=database.lock_seconds, busy=StoreBusy
         )
-        self._reading = threading.local()
 
     @property
     def project(self) -> str:
@@ -143,30 +164,31 @@ class PostgresWork:
 
     def announce(self, worker: RunningWorker) -> None:
         """Note a running worker for all hosts."""
-        with self.database.writing(self._number, work_queries()) as session:
+        with self._writing() as session:
             values = worker.id, msgspec.json.encode(worker)
             session.execute(work_queries()["announce_worker"], values)
 
     def withdraw(self, worker_id: str) -> None:
         """Forget a worker."""
-        with self.database.writing(self._number, work_queries()) as session:
+        with self._writing() as session:
             session.execute(work_queries()["withdraw_worker"], (worker_id,))
 
     def announced(self) -> list[RunningWorker]:
         """Return the workers of all hosts, by id; some may have ended."""
-        with self.database.reading(self._number, work_queries()) as session:
+        with self._reading() as session:
             rows = session.execute(work_queries()["announced_workers"]).fetchall()
         return [msgspec.json.decode(body, type=RunningWorker) for (body,) in rows]
 
     def last_line(self) -> int:
         """Return the number of the last line."""
-        with self.database.reading(self._number, work_queries()) as session:
-            return self._journal.last_line(session)
+        with self._reading() as session:
+            (seq,) = session.execute(work_queries()["last_line"], (KIND,)).fetchone()
+            return int(seq or 0)
 
     def lines_after(self, seq: int, limit: int) -> list[Line]:
         """Return the lines after line number `seq`."""
-        with self.database.reading(self._number, work_queries()) as session:
-            return self._journal.lines_after(session, seq, limit)
+        with self._reading() as session:
+            return self._journal.read_after(session, seq, limit)
 
     def watch(self, committed: Callable[[], None]) -> None:
         """Have a function called after every commit of this process."""
@@ -174,13 +196,15 @@ class PostgresWork:
 
     def verify(self) -> list[Finding]:
         """Recompute every checksum and compare the tables with those that the journal adds up to."""
-        with self._snapshot():
-            pass  # tables that are not there are made first
-        return find_differences(self.database, self._number, self._journal, self._indexed)
+        with self._snapshot() as (session, state):
+            try:
+                return find_differences(session, self._journal, state, self._project_id)
+            except (JournalDamaged, JournalForeign) as problem:
+                return [Finding(what=str(problem), where=self._journal.where, hint=str(problem.hint or ""))]
 
     def rebuild(self) -> None:
         """Make the tables again from the journal."""
-        with self.database.writing(self._number, work_queries()) as session:
+        with self._writing() as session:
             self._journal.lock(session)
             self._state = self._make_tables(session)
 
@@ -234,15 +258,15 @@ class PostgresWork:
             committed()
 
     def _has_committed(self, attempt: _Attempt, deadline: float) -> bool:
-        """Return whether a batch was committed that the connection was lost with: its first line says so.
+        """Return whether a batch was committed that the connection was lost with: its last line says so.
 
         Its transaction has ended by then, or the lock would still be held.
         """
-        while attempt.line:
+        while attempt.end is not None:
             try:
-                with self.database.writing(self._number, work_queries()) as session:
+                with self._writing() as session:
                     lock_state(session, self._indexed)
-                    return self._journal.line(session, attempt.seq) == attempt.line
+                    return self._journal.holds(session, attempt.end)
             except StoreUnreachable:
                 if time.monotonic() + RECONNECT_SECONDS > deadline:
                     raise CommitUnknown(
@@ -256,17 +280,15 @@ class PostgresWork:
         self, batch: list[Ticket[Change, Any]], known: WorkIndexState | None, attempt: _Attempt
     ) -> frozenset[str]:
         """Decide and commit; return the kinds of waiters that this concerns."""
-        with self.database.writing(self._number, work_queries()) as session:
+        with self._writing() as session:
             state = self._lock(session, known)
-            database = PostgresWorkDatabase(session)
-            lines, kinds = self._decide_all(database, state, batch)
+            first = state.position.seq + 1
+            lines, kinds = self._decide_all(PostgresWorkDatabase(session), state, batch)
             if lines:
-                attempt.seq, attempt.line = state.position.seq - len(lines) + 1, lines[0]
                 save_state(session, state)
-                self._journal.append(session, attempt.seq, lines)
+                self._journal.append(session, first, lines)
                 self._wakeups.notify(session, kinds)
-            else:
-                attempt.line = b""
+            attempt.end = state.position if lines else None
         self._state = state
         return kinds
 
@@ -309,7 +331,7 @@ class PostgresWork:
 
     def _append_alone(self, decide: Callable[[WorkIndexState], tuple[list[Any], Any] | None]) -> None:
         """Commit one line whose facts come from no view."""
-        with self.database.writing(self._number, work_queries()) as session:
+        with self._writing() as session:
             state = self._lock(session, None)
             decided = decide(state)
             if decided is None:
@@ -353,7 +375,7 @@ class PostgresWork:
     @contextmanager
     def _snapshot(self) -> Iterator[tuple[Session, WorkIndexState]]:
         for _ in range(2):
-            with self.database.reading(self._number, work_queries()) as session:
+            with self._reading() as session:
                 state = read_state(session, self._indexed, self._server_clock)
                 if state is not None:
                     yield session, state
@@ -365,5 +387,21 @@ class PostgresWork:
         """Fill the tables from the journal, whose lock is held."""
         for table in TABLES:
             session.execute(f"DELETE FROM work_{table}")  # noqa: S608  # names of our own
-        state = insert_state(session, self._indexed, self._journal.start(session))
-        return self._journal.replay(session, state, decode_work_facts)
+        start = self._journal.start(session)
+        state = insert_state(session, self._indexed, start)
+        for line, behind in self._journal.read(session, start):
+            # A projection for each line: what it has gathered is written before the next line is read.
+            projection = WorkProjection(PostgresWorkDatabase(session), state)
+            for fact in decode_work_facts(line.facts):
+                projection.apply(fact, line.at_us)
+            projection.end_batch()
+            state.position, state.synced_bytes = behind, behind.offset
+        WorkProjection(PostgresWorkDatabase(session), state).finish()
+        save_state(session, state)
+        return state
+
+    def _writing(self) -> AbstractContextManager[Session]:
+        return self.database.pipelined(self._number, work_queries(), PLANS)
+
+    def _reading(self) -> AbstractContextManager[Session]:
+        return self.database.pipelined(self._number, work_queries(), PLANS, read_only=True)

@@ -52,13 +52,13 @@ SELECT run, name, role, parent, client_id, session_turns, removed, tokens_revoke
 SELECT role FROM agents WHERE run = ? AND name = ?;
 
 -- name: agents
-SELECT run, name, role, parent, client_id, session_turns, removed, tokens_revoked FROM agents WHERE run = ? AND NOT removed ORDER BY position;
+SELECT run, name, role, parent, client_id, session_turns, removed, tokens_revoked FROM agents WHERE run = ? AND removed = 0 ORDER BY position;
 
 -- name: agents_named
 SELECT run, name, role, parent, client_id, session_turns, removed, tokens_revoked FROM agents WHERE name = ? ORDER BY position;
 
 -- name: newest_agents
-SELECT run, name, role, parent, client_id, session_turns, removed, tokens_revoked FROM agents WHERE NOT removed ORDER BY position DESC LIMIT ?;
+SELECT run, name, role, parent, client_id, session_turns, removed, tokens_revoked FROM agents WHERE removed = 0 ORDER BY position DESC LIMIT ?;
 
 -- name: agent_of_client
 SELECT run, name, role, parent, client_id, session_turns, removed, tokens_revoked FROM agents WHERE run = ? AND client_id = ?
@@ -108,24 +108,24 @@ UPDATE agents SET added_at = min(added_at, ?);
 SELECT ordinal, expires_at, body FROM engrams WHERE expires_at > ?;
 
 -- name: is_token_revoked
-SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM tokens WHERE token_id = ? AND NOT revoked);
+SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM tokens WHERE token_id = ? AND revoked = 0);
 
 -- name: token
 SELECT token_id, tokens.run, agent, issued_by, first_at, expires_at FROM tokens
 JOIN agents ON agents.run = tokens.run AND agents.name = tokens.agent JOIN runs ON runs.run_id = tokens.run
-WHERE token_id = ? AND expires_at > ? AND NOT revoked AND NOT removed AND NOT ended;
+WHERE token_id = ? AND expires_at > ? AND revoked = 0 AND removed = 0 AND ended = 0;
 
 -- name: tokens
 SELECT token_id, tokens.run, agent, issued_by, first_at, expires_at FROM tokens
 JOIN agents ON agents.run = tokens.run AND agents.name = tokens.agent JOIN runs ON runs.run_id = tokens.run
-WHERE (?1 IS NULL OR tokens.run = ?1) AND (?2 IS NULL OR token_id < ?2) AND expires_at > ?3
-    AND NOT revoked AND NOT removed AND NOT ended
+WHERE (CAST(?1 AS TEXT) IS NULL OR tokens.run = ?1) AND (CAST(?2 AS TEXT) IS NULL OR token_id < ?2) AND expires_at > ?3
+    AND revoked = 0 AND removed = 0 AND ended = 0
 ORDER BY token_id DESC LIMIT ?4;
 
 -- name: tokens_of
 SELECT token_id, tokens.run, agent, issued_by, first_at, expires_at FROM tokens
 JOIN agents ON agents.run = tokens.run AND agents.name = tokens.agent JOIN runs ON runs.run_id = tokens.run
-WHERE tokens.run = ? AND agent = ? AND expires_at > ? AND NOT revoked AND NOT removed AND NOT ended
+WHERE tokens.run = ? AND agent = ? AND expires_at > ? AND revoked = 0 AND removed = 0 AND ended = 0
 ORDER BY token_id DESC;
 
 -- name: insert_policy
@@ -143,7 +143,7 @@ INSERT INTO engrams (ordinal, space, id, run, kind, scope, created_at, expires_a
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: use_id
-INSERT OR IGNORE INTO used_ids (id) VALUES (?);
+INSERT INTO used_ids (id) VALUES (?) ON CONFLICT DO NOTHING;
 
 -- name: is_id_used
 SELECT 1 FROM used_ids WHERE id = ?;
@@ -214,7 +214,7 @@ SELECT body FROM engrams WHERE ordinal = ?1 UNION ALL SELECT body FROM past WHER
 
 -- name: count_live
 INSERT INTO live (space, kind, engrams) VALUES (?, ?, ?)
-ON CONFLICT (space, kind) DO UPDATE SET engrams = engrams + excluded.engrams;
+ON CONFLICT (space, kind) DO UPDATE SET engrams = live.engrams + excluded.engrams;
 
 -- name: live_counts
 SELECT space, kind, engrams FROM live WHERE engrams > 0;
@@ -254,7 +254,8 @@ INSERT INTO posting_blocks (token, block, offsets) VALUES (?, ?, ?)
 ON CONFLICT DO UPDATE SET offsets = CAST(offsets || excluded.offsets AS BLOB);
 
 -- name: set_posting_block
-INSERT OR REPLACE INTO posting_blocks (token, block, offsets) VALUES (?, ?, ?);
+INSERT INTO posting_blocks (token, block, offsets) VALUES (?, ?, ?)
+ON CONFLICT (token, block) DO UPDATE SET offsets = excluded.offsets;
 
 -- name: delete_posting_block
 DELETE FROM posting_blocks WHERE token = ? AND block = ?;
@@ -296,7 +297,8 @@ SELECT DISTINCT id FROM engrams WHERE space = ? AND id >= ? AND id < ? AND expir
 SELECT ordinal, body, space, run, expires_at, more_keys FROM engrams WHERE space = 'o' ORDER BY ordinal;
 
 -- name: record_answer
-INSERT OR REPLACE INTO remembered (caller, key, at, request, answer) VALUES (?, ?, ?, ?, ?);
+INSERT INTO remembered (caller, key, at, request, answer) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (caller, key) DO UPDATE SET at = excluded.at, request = excluded.request, answer = excluded.answer;
 
 -- name: recorded_answer
 SELECT request, answer FROM remembered WHERE caller = ? AND key = ? AND at > ?;
@@ -312,12 +314,16 @@ FROM turns WHERE run = ? AND agent = ?;
 SELECT coalesce(sum(run_tokens - spoken_tokens), 0) FROM turns WHERE run = ? AND agent != ?;
 
 -- name: set_turn
-INSERT OR REPLACE INTO turns (run, agent, number, last_at, repo, artifact, sam, tokens, run_tokens, put_tokens,
+INSERT INTO turns (run, agent, number, last_at, repo, artifact, sam, tokens, run_tokens, put_tokens,
     spoken_tokens)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (run, agent) DO UPDATE SET number = excluded.number, last_at = excluded.last_at, repo = excluded.repo,
+    artifact = excluded.artifact, sam = excluded.sam, tokens = excluded.tokens, run_tokens = excluded.run_tokens,
+    put_tokens = excluded.put_tokens, spoken_tokens = excluded.spoken_tokens;
 
 -- name: record_read
-INSERT OR IGNORE INTO reads (content, run, agent, first, last, to_end, unit) VALUES (?, ?, ?, ?, ?, ?, ?);
+INSERT INTO reads (content, run, agent, first, last, to_end, unit) VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT DO NOTHING;
 
 -- name: was_read
 SELECT 1 FROM reads WHERE content = ? AND run = ? LIMIT 1;
@@ -332,7 +338,7 @@ SELECT run, agent, content, first, last, to_end, unit FROM reads WHERE content =
 UPDATE engrams SET expires_at = ? WHERE ordinal = ?;
 
 -- name: insert_vote
-INSERT OR IGNORE INTO votes (ordinal, root) VALUES (?, ?);
+INSERT INTO votes (ordinal, root) VALUES (?, ?) ON CONFLICT DO NOTHING;
 
 -- name: insert_recalled
 INSERT INTO recalled (run, agent, engram, stale) VALUES (?, ?, ?, ?)
@@ -355,7 +361,7 @@ DELETE FROM recalled_tasks WHERE position =
     (SELECT min(position) FROM recalled_tasks WHERE run = ? AND agent = ? AND task = ?);
 
 -- name: insert_use
-INSERT OR IGNORE INTO uses (engram, kind, item, run, agent, at) VALUES (?, ?, ?, ?, ?, ?);
+INSERT INTO uses (engram, kind, item, run, agent, at) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING;
 
 -- name: uses
 SELECT kind, item, run, agent, at FROM uses WHERE engram = ? ORDER BY position DESC LIMIT ?;
@@ -403,10 +409,12 @@ DELETE FROM learned WHERE ordinal = ?;
 UPDATE engrams SET expires_at = ? WHERE ordinal IN (SELECT ordinal FROM learned WHERE id = ?);
 
 -- name: set_learned_commit
-INSERT OR REPLACE INTO learned_from (one, commit_id) VALUES (1, ?);
+INSERT INTO learned_from (one, commit_id) VALUES (1, ?)
+ON CONFLICT (one) DO UPDATE SET commit_id = excluded.commit_id;
 
 -- name: refuse_learned
-INSERT OR IGNORE INTO unwanted (key) SELECT json_extract(body, '$.key') FROM learned WHERE ordinal = ?;
+INSERT INTO unwanted (key) SELECT json_extract(body, '$.key') FROM learned WHERE ordinal = ?
+ON CONFLICT DO NOTHING;
 
 -- name: unwanted_keys
 SELECT key FROM unwanted;
@@ -419,7 +427,7 @@ SELECT l.id, l.body FROM learned l JOIN engrams USING (ordinal) WHERE l.id = ? A
 
 -- name: learned_ordinals
 -- CROSS JOIN: every query asks, and few engrams are learned, so these are read first.
-SELECT ordinal FROM learned CROSS JOIN engrams e USING (ordinal) WHERE e.space = ? AND expires_at > ?;
+SELECT e.ordinal FROM learned CROSS JOIN engrams e WHERE e.ordinal = learned.ordinal AND e.space = ? AND expires_at > ?;
 
 -- name: learned_engrams
 SELECT ordinal, e.id, space, expires_at, l.body FROM learned l JOIN engrams e USING (ordinal) WHERE expires_at > ?
@@ -431,20 +439,20 @@ SELECT a.id, a.body FROM adoptions a WHERE a.id = ?1 AND (
     OR EXISTS (SELECT 1 FROM past WHERE past.ordinal = a.ordinal AND replaced_by IS NOT NULL));
 
 -- name: pin
-INSERT OR IGNORE INTO pins (ordinal) VALUES (?);
+INSERT INTO pins (ordinal) VALUES (?) ON CONFLICT DO NOTHING;
 
 -- name: unpin
 DELETE FROM pins WHERE ordinal = ?;
 
 -- name: pinned_engrams
-SELECT ordinal, space FROM pins CROSS JOIN engrams USING (ordinal) WHERE expires_at > ? ORDER BY position DESC;
+SELECT engrams.ordinal, space FROM pins CROSS JOIN engrams WHERE engrams.ordinal = pins.ordinal AND expires_at > ? ORDER BY position DESC;
 
 -- name: count_votes
 SELECT count(*) FROM votes WHERE ordinal = ? AND root != ?;
 
 -- name: count_puts
 INSERT INTO puts (root, second, author, engrams, last_at) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT (root, second, author) DO UPDATE SET engrams = engrams + excluded.engrams, last_at = excluded.last_at;
+ON CONFLICT (root, second, author) DO UPDATE SET engrams = puts.engrams + excluded.engrams, last_at = excluded.last_at;
 
 -- name: drop_old_puts
 DELETE FROM puts WHERE root = ? AND second < ?;
@@ -465,7 +473,8 @@ SELECT version, at, lines, agent FROM briefs WHERE run = ? AND role = ? AND agen
 SELECT version, at, lines, agent FROM briefs WHERE run = ? AND role = ? AND version = ?;
 
 -- name: use_path
-INSERT OR REPLACE INTO agent_paths (run, agent, path, last_at) VALUES (?, ?, ?, ?);
+INSERT INTO agent_paths (run, agent, path, last_at) VALUES (?, ?, ?, ?)
+ON CONFLICT (run, agent, path) DO UPDATE SET last_at = excluded.last_at;
 
 -- name: agent_paths
 SELECT path FROM agent_paths WHERE run = ? AND agent = ? ORDER BY last_at DESC, path LIMIT ?;
@@ -476,11 +485,11 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: mail
 SELECT position, run, kind, item, sender, at, text, engrams, requests, grants FROM mail
-WHERE run = ? AND recipient = ? AND position > ? AND (kind <> 'answer' OR ?) ORDER BY position LIMIT ?;
+WHERE run = ? AND recipient = ? AND position > ? AND (kind <> 'answer' OR ? <> 0) ORDER BY position LIMIT ?;
 
 -- name: mail_of_people
 SELECT position, run, kind, item, sender, at, text, engrams, requests, grants FROM mail
-WHERE recipient = 'admin' AND position > ? AND (kind <> 'answer' OR ?) ORDER BY position LIMIT ?;
+WHERE recipient = 'admin' AND position > ? AND (kind <> 'answer' OR ? <> 0) ORDER BY position LIMIT ?;
 
 -- name: mail_before
 SELECT position, run, kind, item, sender, at, text, engrams, requests, grants FROM mail
@@ -513,7 +522,8 @@ SELECT position FROM listed WHERE run = ? AND agent = ?;
 
 -- name: hand_over_mail
 INSERT INTO mail_handed_over (run, agent, position) VALUES (?, ?, ?)
-ON CONFLICT (run, agent) DO UPDATE SET position = max(position, excluded.position);
+ON CONFLICT (run, agent) DO UPDATE SET position = CASE
+    WHEN excluded.position > mail_handed_over.position THEN excluded.position ELSE mail_handed_over.position END;
 
 -- name: handed_over
 SELECT position FROM mail_handed_over WHERE run = ? AND agent = ?;
@@ -531,10 +541,10 @@ INSERT INTO requests (request_id, run, asked) VALUES (?, ?, ?);
 UPDATE requests SET answered = 1, grant_id = ? WHERE request_id = ?;
 
 -- name: request
-SELECT asked, answered, grant_id FROM requests WHERE request_id = ? AND (? IS NULL OR run = ?);
+SELECT asked, answered, grant_id FROM requests WHERE request_id = ? AND (CAST(? AS TEXT) IS NULL OR run = ?);
 
 -- name: open_requests
-SELECT asked, answered, grant_id FROM requests WHERE (? IS NULL OR run = ?) AND NOT answered ORDER BY rowid;
+SELECT asked, answered, grant_id FROM requests WHERE (CAST(? AS TEXT) IS NULL OR run = ?) AND answered = 0 ORDER BY rowid;
 
 -- name: drop_expired_reservations
 DELETE FROM reservations WHERE expires_at <= ?;
@@ -572,8 +582,8 @@ SELECT issued FROM grants WHERE run = ? AND child = ? ORDER BY rowid;
 
 -- name: grants_of
 SELECT issued FROM grants
-WHERE run = ?1 AND (?2 IS NULL OR child = ?2 OR parent = ?2)
-    AND (?3 IS NULL OR rowid < (SELECT rowid FROM grants WHERE grant_id = ?3))
+WHERE run = ?1 AND (CAST(?2 AS TEXT) IS NULL OR child = ?2 OR parent = ?2)
+    AND (CAST(?3 AS TEXT) IS NULL OR rowid < (SELECT rowid FROM grants WHERE grant_id = ?3))
 ORDER BY rowid DESC LIMIT ?4;
 
 -- name: grants_left
@@ -590,14 +600,14 @@ WITH RECURSIVE chain (grant_id, child, wider, tokens, uses, revoked) AS (
 )
 SELECT child, count(*), sum(tokens)
 FROM (
-    SELECT child, min(tokens) AS tokens FROM chain GROUP BY grant_id
+    SELECT child, min(tokens) AS tokens FROM chain GROUP BY grant_id, child
     HAVING min(tokens) > 0 AND min(uses) > 0 AND max(revoked) = 0
 )
 GROUP BY child;
 
 -- name: spend_block
 INSERT INTO blocks (block_id, tokens, uses) VALUES (?, ?, 1)
-ON CONFLICT (block_id) DO UPDATE SET tokens = tokens + excluded.tokens, uses = uses + 1;
+ON CONFLICT (block_id) DO UPDATE SET tokens = blocks.tokens + excluded.tokens, uses = blocks.uses + 1;
 
 -- name: revoke_block
 INSERT INTO blocks (block_id, revoked) VALUES (?, 1) ON CONFLICT (block_id) DO UPDATE SET revoked = 1;
@@ -606,13 +616,15 @@ INSERT INTO blocks (block_id, revoked) VALUES (?, 1) ON CONFLICT (block_id) DO U
 SELECT tokens, uses, revoked FROM blocks WHERE block_id = ?;
 
 -- name: set_budgets
-INSERT OR REPLACE INTO given_budgets (run, agent, budgets) VALUES (?, ?, ?);
+INSERT INTO given_budgets (run, agent, budgets) VALUES (?, ?, ?)
+ON CONFLICT (run, agent) DO UPDATE SET budgets = excluded.budgets;
 
 -- name: budgets
 SELECT budgets FROM given_budgets WHERE run = ? AND agent = ?;
 
 -- name: record_rejection
-INSERT OR REPLACE INTO rejections (run, agent, kind, rejection, work) VALUES (?, ?, ?, ?, ?);
+INSERT INTO rejections (run, agent, kind, rejection, work) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (run, agent, kind, rejection) DO UPDATE SET work = excluded.work;
 
 -- name: clear_rejection
 DELETE FROM rejections WHERE run = ? AND agent = ? AND kind = ? AND rejection = ?;
@@ -627,19 +639,21 @@ SELECT ordinal FROM engrams WHERE space = ? AND twin = ? AND expires_at > ? ORDE
 UPDATE episodes SET last = 0 WHERE kind = ? AND slug = ? AND last = 1;
 
 -- name: replace_contradiction
-INSERT OR REPLACE INTO contradictions (id, newer, older, risk, waiting, body) VALUES (?, ?, ?, ?, ?, ?);
+INSERT INTO contradictions (id, newer, older, risk, waiting, body) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (id) DO UPDATE SET newer = excluded.newer, older = excluded.older, risk = excluded.risk,
+    waiting = excluded.waiting, body = excluded.body;
 
 -- name: contradiction
 SELECT body FROM contradictions WHERE id = ?;
 
 -- name: contradictions
-SELECT body FROM contradictions WHERE (NOT ? OR waiting) AND (? IS NULL OR id < ?) ORDER BY id DESC LIMIT ?;
+SELECT body FROM contradictions WHERE (? = 0 OR waiting = 1) AND (CAST(? AS TEXT) IS NULL OR id < ?) ORDER BY id DESC LIMIT ?;
 
 -- name: waiting_contradictions
 SELECT body FROM contradictions WHERE id IN (
-    SELECT id FROM contradictions WHERE waiting AND newer = ?1
-    UNION SELECT id FROM contradictions WHERE waiting AND older = ?1
-    UNION SELECT id FROM contradictions WHERE waiting AND risk = ?1
+    SELECT id FROM contradictions WHERE waiting = 1 AND newer = ?1
+    UNION SELECT id FROM contradictions WHERE waiting = 1 AND older = ?1
+    UNION SELECT id FROM contradictions WHERE waiting = 1 AND risk = ?1
 ) ORDER BY id;
 
 -- name: insert_episode
@@ -647,7 +661,7 @@ INSERT INTO episodes (kind, slug, version, at, importance, pinned, expires_at, l
 VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?);
 
 -- name: episode
-SELECT body FROM episodes WHERE kind = ? AND slug = ? AND (? IS NULL OR version = ?) AND (? IS NULL OR at < ?)
+SELECT body FROM episodes WHERE kind = ? AND slug = ? AND (CAST(? AS BIGINT) IS NULL OR version = ?) AND (CAST(? AS BIGINT) IS NULL OR at < ?)
 ORDER BY version DESC LIMIT 1;
 
 -- name: pinned_episodes
@@ -668,21 +682,24 @@ ORDER BY at DESC, ordinal DESC;
 SELECT body FROM episodes WHERE ordinal > ? ORDER BY ordinal LIMIT ?;
 
 -- name: insert_snapshot
-INSERT OR IGNORE INTO snapshots (id, run, by, heir, at, recipe) VALUES (?, ?, ?, ?, ?, ?);
+INSERT INTO snapshots (id, run, by, heir, at, recipe) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING;
 
 -- name: snapshot_takings
 SELECT run, by, heir, at, recipe FROM snapshots WHERE id = ? ORDER BY recipe IS NULL, at;
 
 -- name: replace_contribution
-INSERT OR REPLACE INTO contributions (id, status, thread, session, content_hash, similarity_key, at, body)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+INSERT INTO contributions (id, status, thread, session, content_hash, similarity_key, at, body)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (id) DO UPDATE SET status = excluded.status, thread = excluded.thread, session = excluded.session,
+    content_hash = excluded.content_hash, similarity_key = excluded.similarity_key, at = excluded.at,
+    body = excluded.body;
 
 -- name: contribution
 SELECT body FROM contributions WHERE id = ?;
 
 -- name: contributions
 SELECT body FROM contributions
-WHERE (? IS NULL OR status = ?) AND (? IS NULL OR thread = ?) AND (? IS NULL OR id < ?) ORDER BY id DESC LIMIT ?;
+WHERE (CAST(? AS TEXT) IS NULL OR status = ?) AND (CAST(? AS TEXT) IS NULL OR thread = ?) AND (CAST(? AS TEXT) IS NULL OR id < ?) ORDER BY id DESC LIMIT ?;
 
 -- name: first_contribution
 SELECT id FROM contributions
@@ -697,16 +714,17 @@ INSERT INTO tallies (run, agent, role, turns, messages, broadcasts, inline_token
     denials, warnings, rejected_tokens, counted_turn)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (run, agent) DO UPDATE SET
-    turns = turns + excluded.turns, messages = messages + excluded.messages,
-    broadcasts = broadcasts + excluded.broadcasts, inline_tokens = inline_tokens + excluded.inline_tokens,
-    rejections = rejections + excluded.rejections, resends = resends + excluded.resends,
-    derefs = derefs + excluded.derefs, deref_tokens = deref_tokens + excluded.deref_tokens,
-    requests = requests + excluded.requests, grants = grants + excluded.grants,
-    engrams = engrams + excluded.engrams, contradictions = contradictions + excluded.contradictions,
-    pointed_tokens = pointed_tokens + excluded.pointed_tokens,
-    pointed_read_tokens = pointed_read_tokens + excluded.pointed_read_tokens, denials = denials + excluded.denials,
-    warnings = warnings + excluded.warnings, rejected_tokens = rejected_tokens + excluded.rejected_tokens,
-    counted_turn = max(counted_turn, excluded.counted_turn);
+    turns = tallies.turns + excluded.turns, messages = tallies.messages + excluded.messages,
+    broadcasts = tallies.broadcasts + excluded.broadcasts, inline_tokens = tallies.inline_tokens + excluded.inline_tokens,
+    rejections = tallies.rejections + excluded.rejections, resends = tallies.resends + excluded.resends,
+    derefs = tallies.derefs + excluded.derefs, deref_tokens = tallies.deref_tokens + excluded.deref_tokens,
+    requests = tallies.requests + excluded.requests, grants = tallies.grants + excluded.grants,
+    engrams = tallies.engrams + excluded.engrams, contradictions = tallies.contradictions + excluded.contradictions,
+    pointed_tokens = tallies.pointed_tokens + excluded.pointed_tokens,
+    pointed_read_tokens = tallies.pointed_read_tokens + excluded.pointed_read_tokens, denials = tallies.denials + excluded.denials,
+    warnings = tallies.warnings + excluded.warnings, rejected_tokens = tallies.rejected_tokens + excluded.rejected_tokens,
+    counted_turn = CASE
+        WHEN excluded.counted_turn > tallies.counted_turn THEN excluded.counted_turn ELSE tallies.counted_turn END;
 
 -- name: counted_turn
 SELECT counted_turn FROM tallies WHERE run = ? AND agent = ?;
@@ -734,7 +752,7 @@ ON CONFLICT (run, agent, digest) DO UPDATE SET read_tokens = excluded.read_token
 
 -- name: add_kind_count
 INSERT INTO kinds_put (run, agent, kind, role, engrams) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT (run, agent, kind) DO UPDATE SET engrams = engrams + excluded.engrams;
+ON CONFLICT (run, agent, kind) DO UPDATE SET engrams = kinds_put.engrams + excluded.engrams;
 
 -- name: kind_counts
 SELECT agent, kind, engrams FROM kinds_put WHERE run = ?;
@@ -751,7 +769,7 @@ SELECT agent, letters FROM outcomes WHERE run = ? ORDER BY agent;
 
 -- name: add_denial_count
 INSERT INTO denials (run, agent, code, role, denials) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT (run, agent, code) DO UPDATE SET denials = denials + excluded.denials;
+ON CONFLICT (run, agent, code) DO UPDATE SET denials = denials.denials + excluded.denials;
 
 -- name: denial_counts
 SELECT agent, code, denials FROM denials WHERE run = ?;
@@ -765,15 +783,15 @@ INSERT INTO history (bucket, start, run, role, turns, messages, broadcasts, inli
     denials, warnings, rejected_tokens)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (bucket, start, run, role) DO UPDATE SET
-    turns = turns + excluded.turns, messages = messages + excluded.messages,
-    broadcasts = broadcasts + excluded.broadcasts, inline_tokens = inline_tokens + excluded.inline_tokens,
-    rejections = rejections + excluded.rejections, resends = resends + excluded.resends,
-    derefs = derefs + excluded.derefs, deref_tokens = deref_tokens + excluded.deref_tokens,
-    requests = requests + excluded.requests, grants = grants + excluded.grants,
-    engrams = engrams + excluded.engrams, contradictions = contradictions + excluded.contradictions,
-    pointed_tokens = pointed_tokens + excluded.pointed_tokens,
-    pointed_read_tokens = pointed_read_tokens + excluded.pointed_read_tokens, denials = denials + excluded.denials,
-    warnings = warnings + excluded.warnings, rejected_tokens = rejected_tokens + excluded.rejected_tokens;
+    turns = history.turns + excluded.turns, messages = history.messages + excluded.messages,
+    broadcasts = history.broadcasts + excluded.broadcasts, inline_tokens = history.inline_tokens + excluded.inline_tokens,
+    rejections = history.rejections + excluded.rejections, resends = history.resends + excluded.resends,
+    derefs = history.derefs + excluded.derefs, deref_tokens = history.deref_tokens + excluded.deref_tokens,
+    requests = history.requests + excluded.requests, grants = history.grants + excluded.grants,
+    engrams = history.engrams + excluded.engrams, contradictions = history.contradictions + excluded.contradictions,
+    pointed_tokens = history.pointed_tokens + excluded.pointed_tokens,
+    pointed_read_tokens = history.pointed_read_tokens + excluded.pointed_read_tokens, denials = history.denials + excluded.denials,
+    warnings = history.warnings + excluded.warnings, rejected_tokens = history.rejected_tokens + excluded.rejected_tokens;
 
 -- name: history
 SELECT start, role, turns, messages, broadcasts, inline_tokens, rejections, resends, derefs, deref_tokens,
@@ -801,7 +819,7 @@ WHERE engram = ? AND answered IS NULL ORDER BY rowid DESC LIMIT 1;
 
 -- name: promotions
 SELECT asked, asked_at, answered, answered_at FROM promotions
-WHERE NOT ? OR answered IS NULL ORDER BY rowid DESC LIMIT ?;
+WHERE ? = 0 OR answered IS NULL ORDER BY rowid DESC LIMIT ?;
 
 -- name: insert_gate_override
 INSERT INTO gate_overrides (fingerprint, body, made_at) VALUES (?, ?, ?);
@@ -822,10 +840,9 @@ SELECT engrams.ordinal, uses.run || '/' || coalesce(agents.root, uses.agent), 'r
         SELECT 1 FROM engrams AS users WHERE users.space = 'p' AND users.id = uses.item AND users.expires_at > ?),
     uses.kind IN ('contribution', 'review') AND EXISTS (
         SELECT 1 FROM contributions WHERE contributions.id = uses.item AND contributions.status = 'accepted')
-FROM engrams CROSS JOIN uses ON uses.engram = engrams.id
-    JOIN runs ON runs.run_id = uses.run
+FROM engrams CROSS JOIN uses JOIN runs ON runs.run_id = uses.run
     LEFT JOIN agents ON agents.run = uses.run AND agents.name = uses.agent
-WHERE engrams.ordinal = ? AND engrams.expires_at > ? ORDER BY uses.position DESC LIMIT ?;
+WHERE uses.engram = engrams.id AND engrams.ordinal = ? AND engrams.expires_at > ? ORDER BY uses.position DESC LIMIT ?;
 
 -- name: valued_engram
 SELECT space, body FROM engrams WHERE ordinal = ?;

@@ -294,7 +294,7 @@ CREATE TABLE requests (             -- requests to read more than a turn allows
     answered   INTEGER NOT NULL DEFAULT 0,
     grant_id   TEXT
 ) STRICT;
-CREATE INDEX requests_open ON requests (run) WHERE NOT answered;
+CREATE INDEX requests_open ON requests (run) WHERE answered = 0;
 
 CREATE TABLE grants (
     grant_id   TEXT    PRIMARY KEY,
@@ -409,9 +409,9 @@ CREATE TABLE contradictions (       -- pairs of claims that wait for a decision,
     waiting    INTEGER NOT NULL,
     body       BLOB    NOT NULL     -- the contradiction, as JSON
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX contradictions_newer ON contradictions (newer) WHERE waiting;
-CREATE INDEX contradictions_older ON contradictions (older) WHERE waiting;
-CREATE INDEX contradictions_risk ON contradictions (risk) WHERE waiting;
+CREATE INDEX contradictions_newer ON contradictions (newer) WHERE waiting = 1;
+CREATE INDEX contradictions_older ON contradictions (older) WHERE waiting = 1;
+CREATE INDEX contradictions_risk ON contradictions (risk) WHERE waiting = 1;
 
 CREATE TABLE contributions (
     id TEXT PRIMARY KEY,

@@ -9,13 +9,13 @@ import apsw
 import msgspec
 
 from engrambus.backends.facts import decode_work_facts
+from engrambus.backends.sql.positions import encode_clock, read_position
 from engrambus.backends.sql.work.figures import all_figures
 from engrambus.backends.sql.work.projection import WorkProjection
 from engrambus.backends.sql.work.state import WorkIndexState, new_shape, read_row
 from engrambus.backends.sql.work.view import SqlWorkView
 from engrambus.backends.sqlite.comparison import DIFFERS, ComparedTable, whole_tables
 from engrambus.backends.sqlite.connections import FileId
-from engrambus.backends.sqlite.journal_index import encode_clock, read_position
 from engrambus.backends.sqlite.queries import queries, schema
 from engrambus.backends.sqlite.work.database import QUERIES, SqliteWorkDatabase
 from engrambus.core import ProjectTime, boot_id

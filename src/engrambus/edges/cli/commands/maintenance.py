@@ -156,7 +156,7 @@ def _set_time(session: Session, *, accept: bool) -> None:
     answer = {
         "journals": [
             {
-                "journal": str(clock.journal),
+                "journal": clock.journal,
                 "change": clock.change,
                 "was": print_time(clock.state.last_us),
                 "now": print_time(clock.state.machine_us),
@@ -170,11 +170,9 @@ def _set_time(session: Session, *, accept: bool) -> None:
 
 def _time_lines(clock: JournalClock) -> Iterator[str]:
     from engrambus.core import print_time
-    from engrambus.policy import JOURNAL
-
     was, now = print_time(clock.state.last_us), print_time(clock.state.machine_us)
-    yield f"{safe(str(clock.journal))}: the time was {was} and is {now} from now on."
-    if clock.change == "corrected" and clock.journal.name == JOURNAL:
+    yield f"{safe(clock.journal)}: the time was {was} and is {now} from now on."
+    if clock.change == "corrected" and clock.is_knowledge:
         yield "Engrams that had expired only because of that are back. All tokens and grants are revoked."
 
 
@@ -195,3 +193,25 @@ def _outcome(damage: Damage) -> Iterator[str]:
         ids = ", ".join(map(safe, damage.unmade))
         yield f"{damage.left_out:,} changes were left out: they concern what was lost with those lines: {ids}"
     yield f"The whole file is set aside as {safe(str(damage.set_aside))}"
+
+
+@local_command("migrate", section="maintenance", example="engrambus migrate", rank=45)
+def migrate(session: Session, values: Values) -> None:
+    """Bring the tables in the database of ENGRAMBUS_STORE up to this version, while others go on working.
+
+    An empty database gets its tables on first use; this command is for a login that may create them, and for upgrades.
+    """
+    from engrambus.app import migrate_store, store_name
+    from engrambus.errors import FieldMissing
+
+    if session.settings.store_url is None:
+        raise FieldMissing(
+            "The project is in files, which need no migration.",
+            field="ENGRAMBUS_STORE",
+            hint="Set ENGRAMBUS_STORE to the URL of a database: postgresql://user@host:5432/database",
+        )
+    applied = migrate_store(session.settings)
+    name = store_name(session.settings)
+    answer = {"store": name, "applied": [f"{step.version:04} {step.name}" for step in applied]}
+    lines = [f"{safe(name)}: applied {step.version:04} {safe(step.name)}." for step in applied]
+    session.print(answer, lambda _: lines or [f"{safe(name)}: the tables are those of this version."])

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-import apsw
 import msgspec
 
 from engrambus.backends.facts import (
@@ -21,10 +20,10 @@ from engrambus.backends.facts import (
     rate_keys,
     used_paths_of,
 )
-from engrambus.backends.sqlite.cortex import apply_cortex
-from engrambus.backends.sqlite.postings import Postings, PostingsWriter
-from engrambus.backends.sqlite.queries import queries
-from engrambus.backends.sqlite.tally_writer import TallyWriter
+from engrambus.backends.sql.connection import SqlConnection
+from engrambus.backends.sql.knowledge.cortex import apply_cortex
+from engrambus.backends.sql.knowledge.postings import Postings, PostingsWriter
+from engrambus.backends.sql.knowledge.tally_writer import TallyWriter
 from engrambus.core import SECOND_US, canonical, parse_duration, parse_time, print_time
 from engrambus.core.database import OtherFormat
 from engrambus.core.journal import JournalPosition
@@ -109,7 +108,7 @@ from engrambus.policy.reservations import (
     as_made,
 )
 
-LAYOUT = 42
+LAYOUT = 43
 """Version of `sql/schema.sql` and of the keys (`KEY_FORMAT`); an index of another version is rebuilt."""
 SWEEP_BATCH = 64
 PAST = "~"
@@ -155,10 +154,14 @@ class KnowledgeProjection:
     """Applies facts through one connection inside one transaction."""
 
     def __init__(
-        self, connection: apsw.Connection, state: KnowledgeIndexState, postings: Postings | None = None
+        self,
+        connection: SqlConnection,
+        sql: Mapping[str, str],
+        state: KnowledgeIndexState,
+        postings: Postings | None = None,
     ) -> None:
         self.connection = connection
-        self._sql = queries()
+        self.sql = self._sql = sql
         self.state = state
         self._engrams: list[tuple[Any, ...]] = []
         self._tokens: list[tuple[int, str]] = []
@@ -169,8 +172,8 @@ class KnowledgeProjection:
         self._put_turns: dict[tuple[str, str], Turn] = {}
         self._live: dict[tuple[str, str], int] = {}
         self._paths: dict[tuple[str, str, str], int] = {}
-        self._tallies = TallyWriter(connection)
-        self._postings = postings or PostingsWriter(connection, state)
+        self._tallies = TallyWriter(connection, sql)
+        self._postings = postings or PostingsWriter(connection, sql, state)
         self._runs: dict[str, Run] = {}
 
     def apply(self, fact: Fact, at_us: int) -> None:

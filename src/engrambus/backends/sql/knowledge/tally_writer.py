@@ -6,11 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import apsw
 import msgspec
 
 from engrambus.backends.facts import MINUTE_US
-from engrambus.backends.sqlite.queries import queries
+from engrambus.backends.sql.connection import SqlConnection
 from engrambus.gateway.delivered import DeliveredContent, changed_delivered
 from engrambus.gateway.tallies import FIELDS, Count, buckets_of
 from engrambus.knowledge.messages import PointedContent
@@ -22,9 +21,9 @@ _TURNS = FIELDS.index("turns")
 class TallyWriter:
     """Gathers what facts add to the figures and writes it through one connection."""
 
-    def __init__(self, connection: apsw.Connection) -> None:
+    def __init__(self, connection: SqlConnection, sql: Mapping[str, str]) -> None:
         self._connection = connection
-        self._sql = queries()
+        self._sql = sql
         self._added: defaultdict[tuple[str, str, int], list[int]] = defaultdict(lambda: [0] * len(FIELDS))
         self._kinds: defaultdict[tuple[str, str, str], int] = defaultdict(int)
         self._denials: defaultdict[tuple[str, str, str], int] = defaultdict(int)

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from heapq import merge
 from itertools import islice
 from typing import Any, Protocol, TypeAlias
 
-import apsw
-
-from engrambus.backends.sqlite.queries import queries
+from engrambus.backends.sql.connection import SqlConnection
 from engrambus.knowledge.engrams import BLOCK_BITS, BLOCK_ROWS, PostingChunk, chunks_of
 
 MAX_PENDING = 32
@@ -69,10 +67,10 @@ class Postings(Protocol):
 class PostingsWriter:
     """Posts engrams, and takes them off their lists, through one connection inside one transaction."""
 
-    def __init__(self, connection: apsw.Connection, counts: PostingCounts) -> None:
+    def __init__(self, connection: SqlConnection, sql: Mapping[str, str], counts: PostingCounts) -> None:
         self._connection = connection
         self._counts = counts
-        self._sql = queries()
+        self._sql = sql
 
     def post(self, rows: Sequence[tuple[int, str]]) -> None:
         """Post new engrams, each an ordinal and its tokens separated by spaces."""
@@ -136,7 +134,7 @@ class PostingsWriter:
 
     def _take_tail(self) -> dict[str, list[int]]:
         """Empty the FTS5 table; return its tokens with their ordinals."""
-        by_token = _tail_lists(self._connection)
+        by_token = _tail_lists(self._connection, self._sql)
         self._connection.execute(self._sql["delete_tail"])
         self._counts.tail = 0
         return by_token
@@ -185,8 +183,8 @@ class PostingsWriter:
 class BulkPostings(PostingsWriter):
     """Gathers the postings of many facts and writes them into blocks at once, for a replay (decision 94)."""
 
-    def __init__(self, connection: apsw.Connection, counts: PostingCounts) -> None:
-        super().__init__(connection, counts)
+    def __init__(self, connection: SqlConnection, sql: Mapping[str, str], counts: PostingCounts) -> None:
+        super().__init__(connection, sql, counts)
         self._new: dict[int, str] = {}
         self._changed: dict[int, str] = {}
 
@@ -225,10 +223,10 @@ class BulkPostings(PostingsWriter):
 class PostingsReader:
     """Reads posting lists through one connection inside one transaction."""
 
-    def __init__(self, connection: apsw.Connection, pending: PendingRows) -> None:
+    def __init__(self, connection: SqlConnection, sql: Mapping[str, str], pending: PendingRows) -> None:
         self._connection = connection
         self._pending = pending
-        self._sql = queries()
+        self._sql = sql
 
     def chunks(self, token: str) -> list[PostingChunk]:
         """Return the whole list of a token."""
@@ -276,28 +274,28 @@ def _has(offsets: array[int], offset: int) -> bool:
     return index < len(offsets) and offsets[index] == offset
 
 
-def read_pending(connection: apsw.Connection) -> PendingRows:
+def read_pending(connection: SqlConnection, sql: Mapping[str, str]) -> PendingRows:
     """Return the pending engrams."""
-    rows: Any = connection.execute(queries()["pending"])
+    rows: Any = connection.execute(sql["pending"])
     return [(ordinal, frozenset(tokens.split(" "))) for ordinal, tokens in rows]
 
 
-def all_postings(connection: apsw.Connection) -> Iterator[tuple[str, PostingChunk]]:
+def all_postings(connection: SqlConnection, sql: Mapping[str, str]) -> Iterator[tuple[str, PostingChunk]]:
     """Yield every token of the index with chunks of its ordinals, for `verify`."""
-    for ordinal, tokens in read_pending(connection):
+    for ordinal, tokens in read_pending(connection, sql):
         (chunk,) = chunks_of((ordinal,))
         yield from ((token, chunk) for token in tokens)
-    for token, ordinals in _tail_lists(connection).items():
+    for token, ordinals in _tail_lists(connection, sql).items():
         yield from ((token, chunk) for chunk in chunks_of(ordinals))
-    rows: Any = connection.execute(queries()["all_posting_blocks"])
+    rows: Any = connection.execute(sql["all_posting_blocks"])
     for token, block, blob in rows:
         yield token, PostingChunk(block, array("H", blob))
 
 
-def _tail_lists(connection: apsw.Connection) -> dict[str, list[int]]:
+def _tail_lists(connection: SqlConnection, sql: Mapping[str, str]) -> dict[str, list[int]]:
     """Return the tokens of the FTS5 table with their ordinals."""
     by_token: dict[str, list[int]] = {}
-    rows: Any = connection.execute(queries()["tail_terms"])
+    rows: Any = connection.execute(sql["tail_terms"])
     for token, row_id in rows:
         by_token.setdefault(token, []).append(NEWEST_FIRST - row_id)
     return by_token

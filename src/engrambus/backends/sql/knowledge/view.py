@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from heapq import merge
 from itertools import islice
 from typing import Any, TypeVar
 
-import apsw
 import msgspec
 
 from engrambus.backends.facts import IDEMPOTENCY_WINDOW_US
-from engrambus.backends.sqlite.cortex import SqliteCortex
-from engrambus.backends.sqlite.postings import NO_LIMIT, PendingRows, PostingsReader, read_pending
-from engrambus.backends.sqlite.projection import (
+from engrambus.backends.sql.connection import SqlConnection
+from engrambus.backends.sql.knowledge.cortex import SqlCortex
+from engrambus.backends.sql.knowledge.postings import NO_LIMIT, PendingRows, PostingsReader, read_pending
+from engrambus.backends.sql.knowledge.projection import (
     PAST,
     KnowledgeIndexState,
     agent_from_row,
@@ -25,7 +25,6 @@ from engrambus.backends.sqlite.projection import (
     run_from_row,
     turn_from_row,
 )
-from engrambus.backends.sqlite.queries import queries
 from engrambus.core import SECOND_US, ProjectTime, fixed_time
 from engrambus.evidence.pointers import ReadSpan
 from engrambus.gateway.ports import Counts, EarlierAnswer
@@ -107,14 +106,19 @@ class ReadCache:
         """Pending engrams, until anything is applied."""
 
 
-class SqliteView(SqliteCortex):
+class SqlView(SqlCortex):
     """The knowledge index through one connection, inside one transaction. `View` documents the methods."""
 
     def __init__(
-        self, connection: apsw.Connection, state: KnowledgeIndexState, time: ProjectTime, cache: ReadCache | None = None
+        self,
+        connection: SqlConnection,
+        sql: Mapping[str, str],
+        state: KnowledgeIndexState,
+        time: ProjectTime,
+        cache: ReadCache | None = None,
     ) -> None:
         self._connection = connection
-        self._sql = queries()
+        self._sql = sql
         self._state = state
         self._now_us, self._expiry_us = time.now_us, time.expiry_us
         self._cache = cache
@@ -301,7 +305,7 @@ class SqliteView(SqliteCortex):
         return replaced
 
     def at(self, time_us: int) -> EngramReads:
-        return SqlitePastView(self._connection, self._state, fixed_time(time_us), self._cache)
+        return SqlPastView(self._connection, self._sql, self._state, fixed_time(time_us), self._cache)
 
     def is_id_taken(self, space: str, engram_id: str) -> bool:
         return self.find((space,), engram_id) is not None
@@ -333,7 +337,7 @@ class SqliteView(SqliteCortex):
             uses.setdefault(ordinal, []).append(ValuedUse(*use))
         values = dict.fromkeys(ordinals, 0)
         for ordinal in voters.keys() | uses.keys():  # few engrams have either
-            space, body = self._connection.execute(self._sql["valued_engram"], (ordinal,)).get
+            space, body = self._connection.execute(self._sql["valued_engram"], (ordinal,)).fetchone()
             run, _, author = decode_engram(body).provenance.created_by.rpartition("/")
             row = self._row("agent_root", run, author)
             author_root = f"{run}/{row[0] if row else author}"
@@ -594,14 +598,16 @@ class SqliteView(SqliteCortex):
 
     def _postings(self) -> PostingsReader:
         if self._reader is None:
-            self._reader = PostingsReader(self._connection, self._read_pending() if self._state.pending else [])
+            self._reader = PostingsReader(
+                self._connection, self._sql, self._read_pending() if self._state.pending else []
+            )
         return self._reader
 
     def _read_pending(self) -> PendingRows:
         version = self._state.position.checksum
         if self._cache is not None and self._cache.pending[0] == version:
             return self._cache.pending[1]
-        pending = read_pending(self._connection)
+        pending = read_pending(self._connection, self._sql)
         if self._cache is not None:
             self._cache.pending = (version, pending)
         return pending
@@ -642,7 +648,7 @@ class SqliteView(SqliteCortex):
         return row
 
 
-class SqlitePastView(SqliteView):
+class SqlPastView(SqlView):
     """The engrams that were live at an earlier time, as they are now."""
 
     _ended: frozenset[int] | None = None

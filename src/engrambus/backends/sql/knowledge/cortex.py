@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-import apsw
 import msgspec
 
 from engrambus.backends.facts import CortexChange
+from engrambus.backends.sql.connection import SqlConnection
 from engrambus.core import parse_time
 from engrambus.knowledge.cortex import (
     Contradiction,
@@ -36,7 +36,7 @@ _decode_contribution = msgspec.json.Decoder(Contribution).decode
 
 
 def apply_cortex(
-    connection: apsw.Connection,
+    connection: SqlConnection,
     sql: Mapping[str, str],
     fact: CortexChange,
     at_us: int,
@@ -76,12 +76,12 @@ def apply_cortex(
             _store_contradiction(connection, sql, settle(_decode_contradiction(found[0]), fact, at_us))
 
 
-def _store_contradiction(connection: apsw.Connection, sql: Mapping[str, str], record: Contradiction) -> None:
+def _store_contradiction(connection: SqlConnection, sql: Mapping[str, str], record: Contradiction) -> None:
     values = (record.contradiction_id, record.newer, record.older, record.risk, record.keep is None, _encode(record))
     connection.execute(sql["replace_contradiction"], values)
 
 
-def _replace(connection: apsw.Connection, sql: Mapping[str, str], contribution: Contribution) -> None:
+def _replace(connection: SqlConnection, sql: Mapping[str, str], contribution: Contribution) -> None:
     connection.execute(
         sql["replace_contribution"],
         (
@@ -97,10 +97,10 @@ def _replace(connection: apsw.Connection, sql: Mapping[str, str], contribution: 
     )
 
 
-class SqliteCortex:
-    """The part of `SqliteView` that reads episodes and contributions. `CortexReads` documents the methods."""
+class SqlCortex:
+    """The part of `SqlView` that reads episodes and contributions. `CortexReads` documents the methods."""
 
-    _connection: apsw.Connection
+    _connection: SqlConnection
     _sql: Mapping[str, str]
     _expiry_us: int
 

@@ -1,0 +1,1 @@
+"""The tables of what the team knows: how facts change them, and how they are read."""
