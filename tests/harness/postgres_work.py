@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engrambus.backends.postgres.projects import NO_PROJECT, find_project
-from engrambus.backends.postgres.work import PostgresWork, create_work
+from engrambus.backends.postgres.work import PostgresWork, create_work_in
 from engrambus.backends.postgres.work.store import TABLES
 from engrambus.space.tuples import SpaceSettings, TupleSpace
 from engrambus.testing.clock import ManualClock
@@ -21,7 +21,7 @@ class PostgresWorkHarness:
         self._boot = "first"
         with self.database.writing(NO_PROJECT, {}) as session:
             session.execute("DELETE FROM projects WHERE project_id = $1", (PROJECT,))
-        create_work(self.database, KEY, project=PROJECT, now_us=self.clock.now())
+        create_work_in(self.database, KEY, project=PROJECT, now_us=self.clock.now())
         self.number = find_project(self.database, PROJECT) or 0
         self._open()
 

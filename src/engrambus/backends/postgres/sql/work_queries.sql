@@ -20,17 +20,20 @@ t.ordinal, t.id, t.state, t.lane, t.rank, r.run, t.attempts, t.ready_at, t.epoch
 
 -- name: state
 SELECT indexed, position, seq, checksum, at, clock, synced, ordinal, receipts, links, runs, epoch, boot, counter, rules,
-    figures, shape, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+    figures, shape, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+    left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)
 FROM work_state;
 
 -- name: lock_state
--- The time is asked for behind the lock.
+-- The time is asked for behind the lock; with it the timeline, which another server has after a failover.
 WITH locked AS MATERIALIZED (
     SELECT indexed, position, seq, checksum, at, clock, synced, ordinal, receipts, links, runs, epoch, boot, counter, rules,
         figures, shape
     FROM work_state FOR UPDATE
 )
-SELECT locked.*, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM locked;
+SELECT locked.*, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+    left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)
+FROM locked;
 
 -- name: insert_state
 INSERT INTO work_state (indexed, position, seq, checksum, at, clock, synced, shape)

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from engrambus.backends.postgres.connections import Session
+from engrambus.backends.postgres.server_clock import ServerClock
 from engrambus.backends.postgres.work.database import work_queries
-from engrambus.backends.postgres.work.server_clock import ServerClock
 from engrambus.backends.sql.work.state import PendingFigures, WorkIndexState, new_shape
 from engrambus.core.journal import JournalPosition
 from engrambus.core.project_clock import ClockMark
@@ -19,12 +19,12 @@ _decode_clock = msgspec.json.Decoder(ClockMark | None).decode
 _decode_indexed = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
-def read_state(session: Session, indexed: tuple[str, ...], clock: ServerClock | None = None) -> WorkIndexState | None:
+def read_state(session: Session, indexed: tuple[str, ...], clock: ServerClock) -> WorkIndexState | None:
     """Return the state in a snapshot; None if the tables must be made, or have not all indexed fields."""
     return _read(session.execute(work_queries()["state"]).fetchone(), indexed, clock)
 
 
-def lock_state(session: Session, indexed: tuple[str, ...], clock: ServerClock | None = None) -> WorkIndexState | None:
+def lock_state(session: Session, indexed: tuple[str, ...], clock: ServerClock) -> WorkIndexState | None:
     """Wait for the other writers of the project, and return the state as they left it."""
     return _read(session.execute(work_queries()["lock_state"]).fetchone(), indexed, clock)
 
@@ -70,11 +70,10 @@ def _position(position: JournalPosition) -> tuple[Any, ...]:
     return position.offset, position.seq, position.checksum, position.at_us, _encode(position.clock)
 
 
-def _read(row: Any, indexed: tuple[str, ...], clock: ServerClock | None) -> WorkIndexState | None:
+def _read(row: Any, indexed: tuple[str, ...], clock: ServerClock) -> WorkIndexState | None:
     if row is None:
         return None
-    if clock is not None:
-        clock.observe(row[17])
+    clock.observe(row[17], row[18])
     present = _decode_indexed(row[0].encode())
     if not set(indexed) <= set(present):
         return None

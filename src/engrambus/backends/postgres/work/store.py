@@ -19,8 +19,8 @@ from engrambus.backends.facts import decode_work_facts
 from engrambus.backends.postgres.connections import Database, Session
 from engrambus.backends.postgres.journal import PostgresJournal
 from engrambus.backends.postgres.projects import add_project, find_project
+from engrambus.backends.postgres.server_clock import ServerClock
 from engrambus.backends.postgres.work.database import PostgresWorkDatabase, work_queries
-from engrambus.backends.postgres.work.server_clock import ServerClock
 from engrambus.backends.postgres.work.state import (
     insert_state,
     is_same,
@@ -91,11 +91,20 @@ class _Attempt(msgspec.Struct):
     """Position behind its last line; None if it has no lines."""
 
 
-def create_work(database: Database, key: JournalKey, *, project: str, now_us: int) -> None:
+def create_work_in(database: Database, key: JournalKey, *, project: str, now_us: int) -> None:
     """Create an empty work journal of a project; leave an existing one alone."""
     number = add_project(database, project)
     with database.writing(number, {}) as session:
         PostgresJournal(key, KIND, project, database.name).create(session, now_us)
+
+
+def has_work(database: Database, project: str) -> bool:
+    """True if the database has a work journal of a project."""
+    number = find_project(database, project)
+    if number is None:
+        return False
+    with database.reading(number, {}) as session:
+        return session.execute(work_queries()["last_line"], (KIND,)).fetchone()[0] is not None
 
 
 class PostgresWork:
@@ -119,8 +128,10 @@ class PostgresWork:
         self._project_id = project
         self._indexed = tuple(path for path in indexed if path not in STAMPED_FIELDS)
         self._journal = PostgresJournal(key, KIND, project, database.name)
-        self._server_clock = ServerClock() if clock is None else None
-        self._clock = ProjectClock(clock or self._server_clock)  # type: ignore[arg-type]  # one of them is there
+        self._server_clock = ServerClock()
+        self.clock = clock or self._server_clock
+        """The clock that the project follows."""
+        self._clock = ProjectClock(self.clock)
         self._state: WorkIndexState | None = None
         """The state as this process left it; valid while the row of the state is the same."""
         self._is_open = False
@@ -135,6 +146,16 @@ class PostgresWork:
     def project(self) -> str:
         """The project's id."""
         return self._project_id
+
+    def boot(self) -> str:
+        """Return the timeline of the server's log: another if it was failed over, or restored to an earlier time.
+
+        decision 123: claims that it may have lost by that belong to an earlier epoch, and all of them end.
+        """
+        if not self._server_clock.timeline:
+            with self._snapshot():
+                pass
+        return f"timeline {self._server_clock.timeline}"
 
     def commit(self, decide: ScheduleDecide[T], *, synced: bool = True) -> T:
         """Change the space and return the change's answer once the server has committed it.
@@ -265,7 +286,7 @@ class PostgresWork:
         while attempt.end is not None:
             try:
                 with self._writing() as session:
-                    lock_state(session, self._indexed)
+                    lock_state(session, self._indexed, self._server_clock)
                     return self._journal.holds(session, attempt.end)
             except StoreUnreachable:
                 if time.monotonic() + RECONNECT_SECONDS > deadline:

@@ -170,6 +170,7 @@ def _set_time(session: Session, *, accept: bool) -> None:
 
 def _time_lines(clock: JournalClock) -> Iterator[str]:
     from engrambus.core import print_time
+
     was, now = print_time(clock.state.last_us), print_time(clock.state.machine_us)
     yield f"{safe(clock.journal)}: the time was {was} and is {now} from now on."
     if clock.change == "corrected" and clock.is_knowledge:

@@ -12,10 +12,13 @@ class ServerClock:
 
     def __init__(self) -> None:
         self._seen: tuple[int, int] = time.time_ns() // 1000, self.monotonic()
+        self.timeline = ""
+        """Number of the server's timeline, which changes when it is failed over; empty before the first look."""
 
-    def observe(self, server_us: int) -> None:
-        """Note the server's time now."""
+    def observe(self, server_us: int, timeline: str) -> None:
+        """Note the server's time and timeline now."""
         self._seen = server_us, self.monotonic()
+        self.timeline = timeline
 
     def now(self) -> int:
         """Return the microseconds since 1970-01-01T00:00:00Z."""
