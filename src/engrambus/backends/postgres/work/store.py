@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -395,14 +395,25 @@ class PostgresWork:
 
     @contextmanager
     def _snapshot(self) -> Iterator[tuple[Session, WorkIndexState]]:
-        for _ in range(2):
-            with self._reading() as session:
-                state = read_state(session, self._indexed, self._server_clock)
-                if state is not None:
-                    yield session, state
-                    return
-            self.rebuild()
-        raise IndexDamaged
+        with ExitStack() as stack:
+            yield self._open_snapshot(stack)
+
+    def _open_snapshot(self, stack: ExitStack) -> tuple[Session, WorkIndexState]:
+        """Begin a read; wait for a server that is being restarted, and make the tables if there are none."""
+        deadline = time.monotonic() + self.database.lock_seconds
+        while True:
+            try:
+                with ExitStack() as attempt:
+                    session = attempt.enter_context(self._reading())
+                    state = read_state(session, self._indexed, self._server_clock)
+                    if state is not None:
+                        stack.enter_context(attempt.pop_all())
+                        return session, state
+                self.rebuild()
+            except StoreUnreachable:
+                if time.monotonic() + RECONNECT_SECONDS > deadline:
+                    raise
+                time.sleep(RECONNECT_SECONDS)
 
     def _make_tables(self, session: Session) -> WorkIndexState:
         """Fill the tables from the journal, whose lock is held."""
