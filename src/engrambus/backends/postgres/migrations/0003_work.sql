@@ -91,6 +91,8 @@ CREATE TABLE work_tuples (  -- their state
     PRIMARY KEY (project, ordinal)
 );
 CALL protect('work_tuples');
+-- Where all tuples are in one lane, plans must still suit another that has few.
+ALTER TABLE work_tuples ALTER COLUMN lane SET (n_distinct = 10000);
 CREATE UNIQUE INDEX work_tuple_ids ON work_tuples (project, id);
 CREATE INDEX work_waiting ON work_tuples (project, grp, ordinal) WHERE state = 'waiting' AND due = 1;
 CREATE INDEX work_delayed ON work_tuples (project, lane, needs, ready_at) WHERE state = 'waiting' AND due = 0;

@@ -7,16 +7,17 @@ UPDATE work_tuples SET until = least(until, $1) WHERE state = 'claimed';
 
 -- name: all_delayed
 SELECT {columns}
-FROM work_tuples AS t JOIN work_bodies AS b USING (ordinal) JOIN work_runs AS r ON r.number = t.run
+FROM work_tuples AS t
 WHERE t.state IN ('waiting', 'blocked') AND t.ready_at > 0;
 
 -- name: set_ready
 UPDATE work_tuples SET ready_at = $1, due = $2 WHERE ordinal = $3;
 
 -- name: columns
-t.ordinal, t.id, t.state, t.lane, t.rank, r.run, t.attempts, t.ready_at, t.epoch, t.counter, t.worker, t.until,
-    t.deadline, t.retries, t.budget_micros, t.budget_tokens, t.micros, t.tokens, t.held_micros, t.held_tokens,
-    t.alarmed, t.parent, t.again, t.own_micros, t.own_tokens, t.ended, b.body, t.needs, t.not_before, t.grp;
+t.ordinal, t.id, t.state, t.lane, t.rank, (SELECT r.run FROM work_runs AS r WHERE r.number = t.run), t.attempts,
+    t.ready_at, t.epoch, t.counter, t.worker, t.until, t.deadline, t.retries, t.budget_micros, t.budget_tokens, t.micros,
+    t.tokens, t.held_micros, t.held_tokens, t.alarmed, t.parent, t.again, t.own_micros, t.own_tokens, t.ended,
+    (SELECT b.body FROM work_bodies AS b WHERE b.ordinal = t.ordinal), t.needs, t.not_before, t.grp;
 
 -- name: state
 SELECT indexed, position, seq, checksum, at, clock, synced, ordinal, receipts, links, runs, epoch, boot, counter, rules,
@@ -54,7 +55,9 @@ SELECT * FROM unnest($1::bigint[], $2::bytea[]);
 SELECT body FROM work_bodies WHERE ordinal = $1;
 
 -- name: insert_tuple
-INSERT INTO work_tuples (ordinal, id, state, lane, rank, run, ready_at, not_before, deadline, retries, budget_micros, budget_tokens, parent, needs, grp, due)
+INSERT INTO work_tuples
+    (ordinal, id, state, lane, rank, run, ready_at, not_before, deadline, retries, budget_micros, budget_tokens, parent,
+    needs, grp, due)
 SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::text[], $4::text[], $5::bigint[], $6::bigint[],
     $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[],
     $13::bytea[], $14::bigint[], $15::bigint[], $16::bigint[]);
@@ -166,8 +169,8 @@ ORDER BY ordinal;
 
 -- name: blocked
 SELECT {columns}
-FROM work_tuples AS t JOIN work_bodies AS b USING (ordinal) JOIN work_runs AS r ON r.number = t.run
-WHERE t.state = 'blocked' AND ($1::text IS NULL OR r.run = $1)
+FROM work_tuples AS t
+WHERE t.state = 'blocked' AND ($1::text IS NULL OR t.run = (SELECT r.number FROM work_runs AS r WHERE r.run = $1))
 ORDER BY t.ordinal LIMIT $2;
 
 -- name: end_tuple
@@ -296,20 +299,19 @@ INSERT INTO work_runs (number, run) VALUES ($1, $2);
 
 -- name: add_run_totals
 UPDATE work_runs SET waiting = waiting + $1, blocked = blocked + $2, claimed = claimed + $3, done = done + $4, dead = dead + $5,
-    cancelled = cancelled + $6, taken = taken + $7, open = open + $8, again = again + $9, executed = executed + $10, hits = hits + $11,
+    cancelled = cancelled + $6, taken = taken + $7, open = open + $8, again = again + $9,
+    executed = executed + $10, hits = hits + $11,
     micros = micros + $12, tokens = tokens + $13
 WHERE number = $14;
 
 -- name: tuple
 SELECT {columns}
-FROM work_tuples AS t JOIN work_bodies AS b USING (ordinal)
-    JOIN work_runs AS r ON r.number = t.run
+FROM work_tuples AS t
 WHERE t.id = $1;
 
 -- name: tuples
 SELECT {columns}
-FROM work_tuples AS t JOIN work_bodies AS b USING (ordinal)
-    JOIN work_runs AS r ON r.number = t.run
+FROM work_tuples AS t
 WHERE t.id = ANY ($1::bytea[]);
 
 -- name: waiting_needs
@@ -370,7 +372,7 @@ SELECT EXISTS (
 
 -- name: waiting
 SELECT {columns}
-FROM work_tuples AS t JOIN work_bodies AS b USING (ordinal) JOIN work_runs AS r ON r.number = t.run
+FROM work_tuples AS t
 WHERE t.state = 'waiting' AND t.due = 1 AND t.grp = $1
 ORDER BY t.ordinal;
 
@@ -387,50 +389,48 @@ ORDER BY t.ordinal;
 
 -- name: tuple_by_ordinal
 SELECT {columns}
-FROM work_tuples AS t JOIN work_bodies AS b USING (ordinal) JOIN work_runs AS r ON r.number = t.run
+FROM work_tuples AS t
 WHERE t.ordinal = $1;
 
 -- name: posted_live
 SELECT {columns}
-FROM work_posted AS p JOIN work_tuples AS t ON t.ordinal = p.ordinal JOIN work_bodies AS b ON b.ordinal = p.ordinal
-    JOIN work_runs AS r ON r.number = t.run
+FROM work_posted AS p JOIN work_tuples AS t ON t.ordinal = p.ordinal
 WHERE p.path = $1 AND p.value = $2 AND p.live = 1
 ORDER BY p.rank, p.ordinal;
 
 -- name: posted_all
 SELECT {columns}
-FROM work_posted AS p JOIN work_tuples AS t ON t.ordinal = p.ordinal JOIN work_bodies AS b ON b.ordinal = p.ordinal
-    JOIN work_runs AS r ON r.number = t.run
+FROM work_posted AS p JOIN work_tuples AS t ON t.ordinal = p.ordinal
 WHERE p.path = $1 AND p.value = $2 AND p.ordinal > $3
 ORDER BY p.ordinal;
 
 -- name: in_lane
 SELECT {columns}
-FROM work_tuples AS t JOIN work_bodies AS b USING (ordinal) JOIN work_runs AS r ON r.number = t.run
+FROM work_tuples AS t
 WHERE t.lane = $1 AND t.ordinal > $2 AND t.state <> 'taken'
 ORDER BY t.ordinal;
 
 -- name: last_in_lane
 SELECT {columns}
-FROM work_tuples AS t JOIN work_bodies AS b USING (ordinal) JOIN work_runs AS r ON r.number = t.run
+FROM work_tuples AS t
 WHERE t.lane = $1
 ORDER BY t.ordinal DESC LIMIT 1;
 
 -- name: unfinished
 SELECT {columns}
-FROM work_tuples AS t JOIN work_bodies AS b USING (ordinal) JOIN work_runs AS r ON r.number = t.run
+FROM work_tuples AS t
 WHERE t.ordinal > $1 AND t.state NOT IN ('done', 'dead', 'cancelled', 'taken')
 ORDER BY t.ordinal LIMIT $2;
 
 -- name: claimed
 SELECT {columns}
-FROM work_tuples AS t JOIN work_bodies AS b USING (ordinal) JOIN work_runs AS r ON r.number = t.run
-WHERE t.state = 'claimed' AND ($1::text IS NULL OR r.run = $1)
+FROM work_tuples AS t
+WHERE t.state = 'claimed' AND ($1::text IS NULL OR t.run = (SELECT r.number FROM work_runs AS r WHERE r.run = $1))
 ORDER BY t.ordinal LIMIT $2;
 
 -- name: dead
 SELECT {columns}
-FROM work_tuples AS t JOIN work_bodies AS b USING (ordinal) JOIN work_runs AS r ON r.number = t.run
+FROM work_tuples AS t
 WHERE t.state = 'dead' AND t.ordinal > $1
 ORDER BY t.ordinal;
 
@@ -453,26 +453,26 @@ WITH latest AS MATERIALIZED (
     ORDER BY e.ended DESC LIMIT $1
 )
 SELECT {columns}
-FROM found AS f JOIN work_tuples AS t USING (ordinal) JOIN work_bodies AS b USING (ordinal)
-    JOIN work_runs AS r ON r.number = t.run
+FROM found AS f JOIN work_tuples AS t USING (ordinal)
 ORDER BY t.ended DESC;
 
 -- name: ended_in
 SELECT {columns}
-FROM work_tuples AS t JOIN work_bodies AS b USING (ordinal) JOIN work_runs AS r ON r.number = t.run
+FROM work_tuples AS t
 WHERE t.run = (SELECT number FROM work_runs WHERE run = $1) AND t.ended > 0 AND (t.state <> 'dead' OR t.again IS NOT NULL)
 ORDER BY t.ended DESC LIMIT $2;
 
 -- name: dead_letters
 SELECT {columns}
-FROM work_tuples AS t JOIN work_bodies AS b USING (ordinal) JOIN work_runs AS r ON r.number = t.run
-WHERE t.state = 'dead' AND t.ended < $1 AND (t.again IS NULL OR $2 <> 0) AND ($3::text IS NULL OR r.run = $3)
+FROM work_tuples AS t
+WHERE t.state = 'dead' AND t.ended < $1 AND (t.again IS NULL OR $2 <> 0) 
+    AND ($3::text IS NULL OR t.run = (SELECT r.number FROM work_runs AS r WHERE r.run = $3))
     AND ($4::text IS NULL OR t.lane = $4)
 ORDER BY t.ended DESC LIMIT $5;
 
 -- name: everything
 SELECT {columns}
-FROM work_tuples AS t JOIN work_bodies AS b USING (ordinal) JOIN work_runs AS r ON r.number = t.run
+FROM work_tuples AS t
 WHERE t.ordinal > $1 AND t.state <> 'taken'
 ORDER BY t.ordinal;
 
@@ -498,13 +498,13 @@ SELECT min(until) FROM work_tuples WHERE state = 'claimed' AND lane = $1 AND unt
 
 -- name: not_due_yet
 SELECT {columns}
-FROM work_tuples AS t JOIN work_bodies AS b USING (ordinal) JOIN work_runs AS r ON r.number = t.run
+FROM work_tuples AS t
 WHERE t.state = 'waiting' AND t.due = 0 AND t.lane = $1 AND t.needs = $2 AND t.ready_at > $3
 ORDER BY t.ready_at;
 
 -- name: claimed_in_lane
 SELECT {columns}
-FROM work_tuples AS t JOIN work_bodies AS b USING (ordinal) JOIN work_runs AS r ON r.number = t.run
+FROM work_tuples AS t
 WHERE t.state = 'claimed' AND t.lane = $1 AND t.until > $2
 ORDER BY t.until;
 
@@ -616,7 +616,9 @@ UPDATE work_lane_runs SET open = 1 WHERE number = (SELECT lane_run FROM work_sib
 UPDATE work_lane_runs SET served = $1 WHERE lane = $2 AND run = $3;
 
 -- name: serve_parent
-UPDATE work_siblings SET served = $1 WHERE parent = $2 AND lane_run IN (SELECT number FROM work_lane_runs WHERE lane = $3 AND run = $4);
+UPDATE work_siblings SET served = $1 WHERE parent = $2 AND lane_run IN (
+    SELECT number FROM work_lane_runs WHERE lane = $3 AND run = $4
+);
 
 -- name: runs_in_turn
 SELECT l.number, l.rank, l.served, l.run, l.authority, r.run
@@ -779,7 +781,8 @@ SELECT state, head, siblings FROM work_groups WHERE number = $1;
 SELECT EXISTS (SELECT 1 FROM work_batches);
 
 -- name: insert_batch
-INSERT INTO work_batches (ordinal, lane, rank, depth, branching, template, retries, folded) VALUES ($1, $2, $3, $4, $5, $6, $7, $8);
+INSERT INTO work_batches (ordinal, lane, rank, depth, branching, template, retries, folded)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8);
 
 -- name: batch
 SELECT t.id, b.ordinal, r.run, b.lane, b.rank, b.depth, b.branching, b.template, b.retries, b.folded, t.state
