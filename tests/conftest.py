@@ -44,7 +44,7 @@ SLOW = (
     "knowledge/test_sentences.py", "limits/test_budget_machine.py", "limits/test_careless_and_hostile_team.py",
     "limits/test_engram_bus_spec.py", "limits/test_interfaces.py", "limits/test_invisible_in_texts.py",
     "limits/test_less_spec.py", "limits/test_rates.py", "limits/test_short_pointers.py", "mcp/",
-    "migration/test_ten_steps.py", "orchestrator_hooks/", "page/", "primitive_hooks/test_edges.py",
+    "migration/test_ten_steps.py", "orchestrator_hooks/", "page/", "postgres/", "primitive_hooks/test_edges.py",
     "sdk/test_script.py", "secrets/", "semantic/", "space/test_batch_machine.py", "space/test_batches.py",
     "space/test_cli.py", "space/test_edges.py", "space/test_effects.py", "space/test_inputs.py",
     "space/test_progress.py", "space/test_pytest_story.py", "space/test_python_repository.py",

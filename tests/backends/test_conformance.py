@@ -29,15 +29,3 @@ class TestSqlite(StoreConformance):
         harness = SqliteHarness(tmp_path / "catalog")
         yield harness
         harness.close()
-
-
-class TestPostgres(StoreConformance):
-    """The store in a database."""  # YT-19
-
-    @pytest.fixture
-    def harness(self, postgres_url: str) -> Iterator[Harness]:
-        from tests.harness.postgres_stores import PostgresHarness
-
-        harness = PostgresHarness(postgres_url)
-        yield harness
-        harness.close()

@@ -1,4 +1,4 @@
-"""The memory store and the others driven side by side by a state machine. # EB-13 # BX-03"""
+"""The memory and SQLite stores driven side by side by a state machine. # EB-13 # BX-03"""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -54,50 +53,6 @@ class SqliteBlocksAgreement(SqliteStoreAgreement):
             self.patch.undo()
 
 
-class PostgresStoreAgreement(StoreAgreement):
-    """PostgreSQL next to the reference. # YT-19"""
-
-    url: ClassVar[str]
-
-    @staticmethod
-    def make_candidate(clock: ManualClock) -> Harness:
-        """Create a project in the tests' database."""
-        from tests.harness.postgres_stores import PostgresHarness
-
-        return PostgresHarness(PostgresStoreAgreement.url, clock)
-
-
-class PostgresBlocksAgreement(PostgresStoreAgreement):
-    """The same with posting lists that move into blocks after a few engrams, as they do after thousands."""
-
-    def __init__(self) -> None:
-        self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(postings, "MAX_PENDING", 2)
-        self.patch.setattr(postings, "MAX_TAIL", 3)
-        super().__init__()
-
-    def teardown(self) -> None:
-        try:
-            super().teardown()
-        finally:
-            self.patch.undo()
-
-
-class _OnServer:
-    @pytest.fixture(autouse=True)
-    def server(self, postgres_url: str) -> None:
-        """Tell the machine where the tests' database is."""
-        PostgresStoreAgreement.url = postgres_url
-
-
-class TestPostgresStoreAgreement(_OnServer, PostgresStoreAgreement.TestCase):
-    """Runs the machine."""
-
-
-class TestPostgresBlocksAgreement(_OnServer, PostgresBlocksAgreement.TestCase):
-    """Runs the machine."""
-
-
 TestSqliteBlocksAgreement = SqliteBlocksAgreement.TestCase
 TestSqliteStoreAgreement = SqliteStoreAgreement.TestCase
 TestSqliteBlocksAgreement.settings = TestSqliteStoreAgreement.settings = settings(
@@ -106,7 +61,4 @@ TestSqliteBlocksAgreement.settings = TestSqliteStoreAgreement.settings = setting
     deadline=None,
     suppress_health_check=list(HealthCheck),
     derandomize="ENGRAMBUS_MACHINE_EXAMPLES" not in os.environ,
-)
-TestPostgresStoreAgreement.settings = TestPostgresBlocksAgreement.settings = settings(
-    TestSqliteStoreAgreement.settings, max_examples=max(1, EXAMPLES // 4)
 )

@@ -79,7 +79,7 @@ class PostgresServer:
         import psycopg
 
         with psycopg.connect(self.url(database, login=ROOT), autocommit=True) as connection:
-            cursor = connection.execute(statement)  # type: ignore[call-overload]
+            cursor = connection.execute(statement)
             return cursor.fetchall() if cursor.description else []
 
     def start(self) -> None:

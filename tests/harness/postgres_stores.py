@@ -45,6 +45,13 @@ class PostgresHarness:
         """The gateway of the open project."""
         return self._gateway
 
+    @property
+    def number(self) -> int:
+        """The number of the project in its database."""
+        number = find_project(self.database, PROJECT)
+        assert number is not None
+        return number
+
     def reopen(self) -> None:
         """Close the store and open it again."""
         self._close_stores()

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from engrambus.backends.postgres.connections import Database
     from engrambus.backends.postgres.migrations import Migration
 
-_PACKAGES = {"psycopg": "psycopg[binary]", "psycopg_pool": "psycopg-pool"}
-
 
 def open_database(url: str, *, lock_seconds: float) -> Database:
     """Connect to the database at a URL, whose tables are created if it is empty and checked otherwise."""
@@ -63,11 +61,10 @@ def shown_url(url: str) -> str:
 
 
 def check_packages() -> None:
-    """Refuse if the packages of the extra are not installed."""
-    missing = [package for module, package in _PACKAGES.items() if find_spec(module) is None]
-    if missing:
+    """Refuse if the driver is not installed."""
+    if find_spec("psycopg") is None:
         raise StoreDriverMissing(
-            f"ENGRAMBUS_STORE is set, but these packages are not installed: {', '.join(missing)}.",
+            "ENGRAMBUS_STORE is set, but the package psycopg is not installed.",
             field="ENGRAMBUS_STORE",
             hint="Install the extra engrambus[postgres], or unset ENGRAMBUS_STORE.",
         )

@@ -7,6 +7,7 @@ other (decision 122). All settings are made for the transaction only, so that co
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
@@ -17,7 +18,6 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 from psycopg.types.numeric import Int8Dumper, NumericBinaryLoader, NumericLoader
 from psycopg.types.string import StrDumper
-from psycopg_pool import ConnectionPool, PoolTimeout
 
 from engrambus.backends.postgres import shown_url
 from engrambus.backends.postgres.problems import naming_the_server, server_problem
@@ -31,7 +31,9 @@ MEMBER = "engrambus_member"
 MAX_CONNECTIONS = 16
 CONNECT_SECONDS = 10
 POOL_SECONDS = 10.0
-"""How long a call waits for a connection while the server cannot be reached or all connections are in use."""
+"""How long a call waits for a connection while all are in use."""
+IDLE_SECONDS = 60.0
+"""After that a connection that nobody uses is closed."""
 LEAST_VERSION = 140000
 _BEGIN_READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _HIDDEN = "***"
@@ -73,7 +75,6 @@ def configure(connection: psycopg.Connection[Any]) -> None:
     adapters.register_dumper(bool, _BoolAsInteger)
     adapters.register_loader("numeric", _WholeNumber)
     adapters.register_loader("numeric", _WholeNumberBinary)
-    connection.autocommit = True  # transactions are begun and ended here, by statements
 
 
 class Rows:
@@ -108,7 +109,7 @@ class Session:
     def execute(self, query: str, values: Sequence[Any] = ()) -> Any:
         """Execute a statement; return its rows."""
         cursor = RawCursor(self.connection)
-        cursor.execute(query, values, binary=True)  # type: ignore[arg-type]  # psycopg wants a literal
+        cursor.execute(query, values, binary=True)
         self._last = cursor
         return cursor
 
@@ -120,11 +121,11 @@ class Session:
         values = rows if isinstance(rows, list) else list(rows)
         if not query.startswith("SELECT"):
             if values:
-                cursor.executemany(query, values)  # type: ignore[arg-type]
+                cursor.executemany(query, values)
             return Rows([])
         found: list[Any] = []
         if values:
-            cursor.executemany(query, values, returning=True)  # type: ignore[arg-type]
+            cursor.executemany(query, values, returning=True)
             for _ in cursor.results():
                 found += cursor.fetchall()
         return Rows(found)
@@ -132,6 +133,71 @@ class Session:
     def changes(self) -> int:
         """Return how many rows the last statement has changed."""
         return int(self._last.rowcount)
+
+
+class ConnectionPool:
+    """Idle connections to one database, the last one used on top.
+
+    A new one is opened by the caller that needs it, so that it is told at once, and in the server's words, why that
+    fails (decision 122).
+    """
+
+    def __init__(self, conninfo: str, name: str, max_connections: int) -> None:
+        self._conninfo = conninfo
+        self._name = name
+        self._max_connections = max_connections
+        self._free = threading.Semaphore(max_connections)
+        self._idle: list[tuple[float, psycopg.Connection[Any]]] = []
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    def take(self) -> tuple[psycopg.Connection[Any], bool]:
+        """Return a connection, and True if it was opened for this call."""
+        if not self._free.acquire(timeout=POOL_SECONDS):
+            raise StoreUnreachable(
+                f"All {self._max_connections} connections to {self._name} are in use. Nothing was stored.",
+                limit=self._max_connections,
+                hint="Try again.",
+            )
+        try:
+            with self._lock:
+                if self._idle:
+                    return self._idle.pop()[1], False
+            return connect(self._conninfo), True
+        except BaseException:
+            self._free.release()
+            raise
+
+    def give_back(self, connection: psycopg.Connection[Any]) -> None:
+        """Return a connection to the pool, unless it is closed; close those that nobody has used for long."""
+        now = time.monotonic()
+        with self._lock:
+            surplus = [idle for since, idle in self._idle if now - since > IDLE_SECONDS]
+            self._idle = self._idle[len(surplus) :]
+            if self._is_closed:
+                surplus.append(connection)
+            elif not connection.closed:
+                self._idle.append((now, connection))
+        for idle in surplus:
+            idle.close()
+        self._free.release()
+
+    def close(self) -> None:
+        """Close the idle connections; those in use are closed when they come back."""
+        with self._lock:
+            self._is_closed = True
+            idle, self._idle = self._idle, []
+        for _, connection in idle:
+            connection.close()
+
+
+def connect(conninfo: str) -> psycopg.Connection[Any]:
+    """Open a connection whose transactions are begun and ended by statements."""
+    connection = psycopg.connect(
+        conninfo, connect_timeout=CONNECT_SECONDS, application_name="engrambus", autocommit=True
+    )
+    configure(connection)
+    return connection
 
 
 class ServerFacts(NamedTuple):
@@ -156,28 +222,14 @@ class Database:
         self._users_lock = threading.Lock()
         with self.connect() as connection:
             self.facts = _facts(connection)
-        self._pool: ConnectionPool[psycopg.Connection[Any]] = ConnectionPool(
-            self._conninfo,
-            kwargs={"connect_timeout": CONNECT_SECONDS, "application_name": "engrambus"},
-            configure=configure,
-            min_size=0,
-            max_size=max_connections,
-            timeout=POOL_SECONDS,
-            max_idle=60.0,
-            num_workers=1,
-            open=True,
-            name="engrambus",
-        )
+        self._pool = ConnectionPool(self._conninfo, self.name, max_connections)
 
     @contextmanager
     def connect(self) -> Iterator[psycopg.Connection[Any]]:
         """Open a connection of one's own, outside of the pool; close it after the block."""
         with naming_the_server(self.name):
-            connection = psycopg.connect(
-                self._conninfo, connect_timeout=CONNECT_SECONDS, application_name="engrambus", autocommit=True
-            )
+            connection = connect(self._conninfo)
             try:
-                configure(connection)
                 yield connection
             finally:
                 connection.close()
@@ -208,11 +260,13 @@ class Database:
             self._abandon(connection)
             raise
         try:
-            connection.execute("ROLLBACK")  # nothing was written; a connection that is lost here has served
+            connection.execute(
+                "ROLLBACK", prepare=False
+            )  # nothing was written; a connection that is lost here has served
         except psycopg.Error:
             self._abandon(connection)
         else:
-            self._pool.putconn(connection)
+            self._pool.give_back(connection)
 
     @contextmanager
     def writing(self, project: int, queries: Mapping[str, str]) -> Iterator[Session]:
@@ -230,11 +284,11 @@ class Database:
             raise
         try:
             with naming_the_server(self.name, is_commit=True):
-                connection.execute("COMMIT")
+                connection.execute("COMMIT", prepare=False)
         except BaseException:
             self._abandon(connection)
             raise
-        self._pool.putconn(connection)
+        self._pool.give_back(connection)
 
     @contextmanager
     def pipelined(
@@ -286,40 +340,28 @@ class Database:
     def _begin(self, statement: str) -> psycopg.Connection[Any]:
         """Take a connection and begin a transaction; one that the server has closed meanwhile is replaced."""
         with naming_the_server(self.name):
-            for _ in range(self._pool.max_size + 1):
-                connection = self._take()
+            while True:
+                connection, is_new = self._pool.take()
                 try:
-                    connection.execute(statement)  # type: ignore[call-overload]
-                except psycopg.OperationalError as problem:
+                    connection.execute(statement)
+                    return connection
+                except psycopg.OperationalError:
                     self._abandon(connection)
-                    if not connection.closed:
+                    if is_new or not connection.closed:
                         raise
-                    last = problem  # nothing was asked on it yet, so another connection may be tried
+                    # Nothing was asked on it yet, so another connection may be tried.
                 except BaseException:
                     self._abandon(connection)
                     raise
-                else:
-                    return connection
-            raise last
-
-    def _take(self) -> psycopg.Connection[Any]:
-        try:
-            return self._pool.getconn()
-        except PoolTimeout:
-            with self.connect():  # raises what is wrong with the server
-                pass
-            raise StoreUnreachable(
-                f"All {self._pool.max_size} connections to {self.name} are in use.", hint="Try again."
-            ) from None
 
     def _abandon(self, connection: psycopg.Connection[Any]) -> None:
         """Undo a transaction and give its connection back; a connection that is lost or busy is closed."""
         with suppress(psycopg.Error):
             if connection.info.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
-                connection.execute("ROLLBACK")
+                connection.execute("ROLLBACK", prepare=False)
             if connection.info.transaction_status != TransactionStatus.IDLE:
                 connection.close()
-        self._pool.putconn(connection)
+        self._pool.give_back(connection)
 
 
 def check_url(url: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from engrambus.backends.facts import Fact, decode_facts
 from engrambus.backends.postgres.connections import Session
+from engrambus.backends.postgres.postings import PostgresPostingsReader
 from engrambus.backends.postgres.queries import queries
 from engrambus.backends.sql.knowledge.postings import BulkPostings
 from engrambus.backends.sql.knowledge.projection import KnowledgeIndexState, KnowledgeProjection
@@ -85,13 +86,13 @@ class KnowledgeTables:
 
     def decision_view(self, projection: KnowledgeProjection, time: ProjectTime) -> SqlView:
         """Return the view that a change decides on. It caches nothing: its transaction may be rolled back."""
-        return SqlView(projection.connection, self.queries, projection.state, time)
+        return SqlView(projection.connection, self.queries, projection.state, time, make_reader=PostgresPostingsReader)
 
     def read_view(self, session: Session, state: PostgresKnowledgeState, time: ProjectTime) -> SqlView:
         """Return the view of a snapshot."""
         if self._cache[0] != state.built:
             self._cache = (state.built, ReadCache())
-        return SqlView(session, self.queries, state, time, self._cache[1])
+        return SqlView(session, self.queries, state, time, self._cache[1], PostgresPostingsReader)
 
 
 def _state(

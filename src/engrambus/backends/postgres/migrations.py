@@ -62,7 +62,7 @@ def prepare(database: Database) -> None:
     """Check that the tables are those of this version; create them in an empty database."""
     with database.connect() as connection:
         state = read_state(connection)
-        if not state.exists:
+        if not state.version:
             _apply_missing(connection, database)
             state = read_state(connection)
         check(state, database.name)
@@ -111,29 +111,33 @@ def read_state(connection: psycopg.Connection[Any]) -> SchemaState:
 
 def _apply_missing(connection: psycopg.Connection[Any], database: Database) -> list[Migration]:
     """Apply what is missing, one migration in one transaction, under a lock that others who migrate wait for."""
-    done: list[Migration] = []
     connection.execute("SELECT pg_advisory_lock(%s)", (LOCK_ID,))
     try:
         state = read_state(connection)
-        if not state.exists:
-            _create_schema(connection, database)
-        for migration in migrations():
-            if migration.version not in state.applied:
+        missing = [migration for migration in migrations() if migration.version not in state.applied]
+        if not state.version:
+            with connection.transaction():  # as a whole, so that nobody finds the tables of an older version
+                _create_schema(connection, database, exists=state.exists)
+                for migration in missing:
+                    _apply(connection, migration)
+        else:
+            for migration in missing:
                 with connection.transaction():
                     _apply(connection, migration)
-                done.append(migration)
-        if done:
-            _grant(connection, database)
+        _grant(connection, database)
+        return missing
     finally:
         if not connection.closed:
             connection.execute("SELECT pg_advisory_unlock(%s)", (LOCK_ID,))
-    return done
 
 
-def _create_schema(connection: psycopg.Connection[Any], database: Database) -> None:
+def _create_schema(connection: psycopg.Connection[Any], database: Database, *, exists: bool) -> None:
+    """Create the schema, unless somebody with more rights has done so, and the table of its migrations."""
     try:
+        if not exists:
+            connection.execute(f"CREATE SCHEMA {SCHEMA}")
         connection.execute(
-            f"CREATE SCHEMA {SCHEMA}; CREATE TABLE {SCHEMA}.migrations (version integer PRIMARY KEY, "
+            f"CREATE TABLE IF NOT EXISTS {SCHEMA}.migrations (version integer PRIMARY KEY, "
             "name text NOT NULL, digest text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())"
         )
     except pg.InsufficientPrivilege as problem:
@@ -147,7 +151,7 @@ def _create_schema(connection: psycopg.Connection[Any], database: Database) -> N
 
 def _apply(connection: psycopg.Connection[Any], migration: Migration) -> None:
     connection.execute(f"SET LOCAL search_path = {SCHEMA}; SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'")
-    connection.execute(migration.statements)  # type: ignore[call-overload]  # a file of ours
+    connection.execute(migration.statements)
     connection.execute(
         f"INSERT INTO {SCHEMA}.migrations (version, name, digest) VALUES (%s, %s, %s)",  # noqa: S608
         (migration.version, migration.name, migration.digest),

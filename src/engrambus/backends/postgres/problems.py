@@ -68,8 +68,8 @@ def server_problem(problem: psycopg.Error, name: str, *, is_commit: bool = False
 
 
 def _is_lost(problem: psycopg.OperationalError) -> bool:
-    """True if there is no connection: such an error has no code, or one of the class 08."""
-    return problem.sqlstate is None or problem.sqlstate.startswith("08")
+    """True if there is no connection: there is no code, or one of class 08, of which 08P01 is a fault of ours."""
+    return problem.sqlstate is None or (problem.sqlstate.startswith("08") and problem.sqlstate != "08P01")
 
 
 def _reason(problem: psycopg.Error) -> str:

@@ -18,10 +18,14 @@ _PARAMETER = re.compile(r"\?(\d*)|'[^']*'")
 
 @cache
 def queries(file: str = "queries.sql") -> Mapping[str, str]:
-    """Return every query of a file by name. One that this back end has under the same name replaces the shared one."""
+    """Return every query of a file by name. One that this back end has under the same name replaces the shared one.
+
+    Without any text there, it is not asked by this back end.
+    """
     own = named_queries((_FOLDER / file).read_text("utf-8"))
     texts = {**{name: translate(text) for name, text in sqlite_queries(file).items()}, **own}
-    return {name: _COMMENT.sub("", text).strip() for name, text in texts.items()}
+    bare = {name: _COMMENT.sub("", f"{text}\n").strip() for name, text in texts.items()}
+    return {name: text for name, text in bare.items() if text}
 
 
 def translate(query: str) -> str:

@@ -104,4 +104,5 @@ def _rows(session: Session, table: ComparedTable, at_us: int, after: Row | None)
         values.append(named[match[1]])
         return f"${len(values)}"
 
-    return session.execute(_NAMED.sub(number, query), values).fetchall()
+    found: list[Row] = session.execute(_NAMED.sub(number, query), values).fetchall()
+    return found

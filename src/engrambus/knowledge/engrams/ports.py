@@ -105,6 +105,10 @@ class EngramReads(Protocol):
         """Return the live engrams of a space posted under a key, those included that a role rule or a filter hides."""
         ...
 
+    def expect_chunks(self, spaces: Sequence[str], keys: Sequence[str]) -> None:
+        """Take note that the chunks of these keys will be asked for, so that a store far away fetches them at once."""
+        ...
+
     def count(self, space: str) -> int:
         """Return the number of live engrams in a space, those included that a role rule or a filter hides."""
         ...

@@ -94,6 +94,8 @@ class _Entry(NamedTuple):
 def _weighted_lists(stores: Sequence[VisibleStore], keys: Sequence[str]) -> dict[_Space, list[WeightedList]]:
     """Return the lists that the question is on, in every space that has any."""
     spaces = [_Space(store, name) for store in stores for name in store.spaces]
+    for store in stores:
+        store.reads.expect_chunks(store.spaces, [name for key in keys for name in _posted_as(key)] + [ONLY_CHANGES])
     total = _frequency([(space, space.store.reads.count(space.name)) for space in spaces])
     lists: dict[_Space, list[WeightedList]] = {}
     missing: set[str] = set()
@@ -101,8 +103,9 @@ def _weighted_lists(stores: Sequence[VisibleStore], keys: Sequence[str]) -> dict
         if missing and _contains_missing(key, missing):
             missing.add(key)
             continue
-        posted = (key,) if _phrase_length(key) else (key, LINE + key, LONG_LINE + key)
-        posted_lists = [(space, name, chunks) for space in spaces for name in posted if (chunks := space.chunks(name))]
+        posted_lists = [
+            (space, name, chunks) for space in spaces for name in _posted_as(key) if (chunks := space.chunks(name))
+        ]
         if not any(name == key for _, name, _ in posted_lists):
             missing.add(key)
         # A word is as rare as the engrams are that have it in the claim or in their lines.
@@ -111,6 +114,11 @@ def _weighted_lists(stores: Sequence[VisibleStore], keys: Sequence[str]) -> dict
             weighted = WeightedList(key, list_weight(name, frequency, total), chunks)
             lists.setdefault(space, []).append(weighted)
     return lists
+
+
+def _posted_as(key: str) -> tuple[str, ...]:
+    """Return the names of the lists that a key of a question is looked up in."""
+    return (key,) if _phrase_length(key) else (key, LINE + key, LONG_LINE + key)
 
 
 def _frequency(counts: Sequence[tuple[_Space, int]]) -> int:

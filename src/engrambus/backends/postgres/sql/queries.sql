@@ -39,14 +39,25 @@ SELECT token, row_id FROM postings;
 INSERT INTO posting_blocks (token, block, offsets) VALUES ($1, $2, $3)
 ON CONFLICT (project, token, block) DO UPDATE SET offsets = posting_blocks.offsets || excluded.offsets;
 
+-- name: posted_under
+SELECT row_id FROM postings WHERE token = $1 AND row_id > $2 ORDER BY row_id LIMIT $3;
+
+-- name: posted_under_all
+-- The tokens are a parameter as they are: row-level security keeps an index from being asked with a function's result.
+SELECT row_id FROM postings WHERE token = ANY ($1) AND row_id > $2
+GROUP BY row_id HAVING count(*) = $3 ORDER BY row_id LIMIT $4;
+
+-- name: posting_lists
+SELECT token, block, offsets FROM posting_blocks WHERE token = ANY ($1) ORDER BY token, block DESC;
+
+-- name: tail_lists
+SELECT token, row_id FROM postings WHERE token = ANY ($1);
+
 -- name: posted
--- $1 is `"token" AND "token"`, as FTS5 is asked; no token contains a quotation mark.
-SELECT row_id FROM postings WHERE token = ANY (string_to_array(btrim($1, '"'), '" AND "'))
-GROUP BY row_id HAVING count(*) = cardinality(string_to_array($1, '" AND "')) ORDER BY row_id LIMIT nullif($2, -1);
+-- Asked as `tail_lists`.
 
 -- name: posted_before
-SELECT row_id FROM postings WHERE token = ANY (string_to_array(btrim($1, '"'), '" AND "')) AND row_id > $2
-GROUP BY row_id HAVING count(*) = cardinality(string_to_array($1, '" AND "')) ORDER BY row_id LIMIT nullif($3, -1);
+-- Asked as `posted_under` and `posted_under_all`.
 
 -- name: expired
 SELECT ordinal FROM engrams WHERE expires_at <= $1 ORDER BY expires_at LIMIT nullif($2, -1);

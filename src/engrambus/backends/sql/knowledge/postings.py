@@ -228,14 +228,19 @@ class PostingsReader:
         self._pending = pending
         self._sql = sql
 
+    def expect(self, tokens: Sequence[str]) -> None:
+        """Take note that the lists of these tokens will be read. Nothing is fetched: a query takes microseconds."""
+
     def chunks(self, token: str) -> list[PostingChunk]:
         """Return the whole list of a token."""
         rows: Any = self._connection.execute(self._sql["posting_blocks"], (token, NO_LIMIT))
         chunks = [PostingChunk(block, array("H", offsets)) for block, offsets in rows]
-        tail: Any = self._connection.execute(self._sql["posted"], (f'"{token}"', -1))
-        newest = [NEWEST_FIRST - row_id for (row_id,) in tail]
-        newest += [ordinal for ordinal, tokens in self._pending if token in tokens]
+        newest = [*self._whole_tail(token), *(ordinal for ordinal, tokens in self._pending if token in tokens)]
         return [*chunks, *chunks_of(newest)] if newest else chunks
+
+    def _whole_tail(self, token: str) -> list[int]:
+        rows: Any = self._connection.execute(self._sql["posted"], (f'"{token}"', -1))
+        return [NEWEST_FIRST - row_id for (row_id,) in rows]
 
     def newest(self, tokens: Sequence[str], *, below: int, limit: int) -> list[int]:
         """Return the newest ordinals less than `below` that are on the lists of all these tokens, newest first."""

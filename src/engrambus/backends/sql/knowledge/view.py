@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from heapq import merge
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -94,6 +94,7 @@ _decode_grant = msgspec.json.Decoder(GrantIssued).decode
 MANY_EXPIRED = 256
 """Expired engrams that a read may skip before it has them swept out."""
 T = TypeVar("T")
+MakeReader: TypeAlias = Callable[[SqlConnection, Mapping[str, str], PendingRows], PostingsReader]
 
 
 class ReadCache:
@@ -116,9 +117,11 @@ class SqlView(SqlCortex):
         state: KnowledgeIndexState,
         time: ProjectTime,
         cache: ReadCache | None = None,
+        make_reader: MakeReader = PostingsReader,
     ) -> None:
         self._connection = connection
         self._sql = sql
+        self._make_reader = make_reader
         self._state = state
         self._now_us, self._expiry_us = time.now_us, time.expiry_us
         self._cache = cache
@@ -237,6 +240,9 @@ class SqlView(SqlCortex):
         # decision 2: expired engrams are skipped here, so that the progress of the sweep never changes an answer
         return without(chunks, self.expired()) if chunks and self.expired() else chunks
 
+    def expect_chunks(self, spaces: Sequence[str], keys: Sequence[str]) -> None:
+        self._postings().expect([f"{space}:{key}" for space in spaces for key in keys])
+
     def count(self, space: str) -> int:
         return sum(self._live_by_kind((space,)).values())
 
@@ -305,7 +311,9 @@ class SqlView(SqlCortex):
         return replaced
 
     def at(self, time_us: int) -> EngramReads:
-        return SqlPastView(self._connection, self._sql, self._state, fixed_time(time_us), self._cache)
+        return SqlPastView(
+            self._connection, self._sql, self._state, fixed_time(time_us), self._cache, self._make_reader
+        )
 
     def is_id_taken(self, space: str, engram_id: str) -> bool:
         return self.find((space,), engram_id) is not None
@@ -598,7 +606,7 @@ class SqlView(SqlCortex):
 
     def _postings(self) -> PostingsReader:
         if self._reader is None:
-            self._reader = PostingsReader(
+            self._reader = self._make_reader(
                 self._connection, self._sql, self._read_pending() if self._state.pending else []
             )
         return self._reader
