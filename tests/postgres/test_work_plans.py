@@ -122,7 +122,7 @@ def planned() -> list[str]:
     return [
         name
         for name, text in work_queries().items()
-        if text and "work_" in text and "(?)" not in text and not text.startswith("INSERT INTO journal")
+        if "work_" in text and "(?)" not in text and not text.startswith("INSERT INTO journal")
     ]
 
 

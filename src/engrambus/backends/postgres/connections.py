@@ -29,6 +29,8 @@ SCHEMA = "engrambus"
 MEMBER = "engrambus_member"
 """The role that a login takes which row-level security would not bind."""
 MAX_CONNECTIONS = 16
+MAX_PREPARED = 500
+"""Statements that stay prepared on a connection: more than there are queries."""
 CONNECT_SECONDS = 10
 POOL_SECONDS = 10.0
 """How long a call waits for a connection while all are in use."""
@@ -196,6 +198,7 @@ def connect(conninfo: str) -> psycopg.Connection[Any]:
     connection = psycopg.connect(
         conninfo, connect_timeout=CONNECT_SECONDS, application_name="engrambus", autocommit=True
     )
+    connection.prepared_max = MAX_PREPARED
     configure(connection)
     return connection
 
@@ -300,15 +303,15 @@ class Database:
         hold for the transaction, besides those of every transaction.
         """
         with naming_the_server(self.name):
-            connection = self._take()
+            connection, _ = self._pool.take()
         is_commit = False
         try:
             with connection.pipeline():
-                connection.execute(_BEGIN_READING if read_only else "BEGIN")
+                connection.execute(_BEGIN_READING if read_only else "BEGIN", prepare=False)
                 self._configure(connection, project, settings)
                 yield Session(connection, queries)
                 is_commit = not read_only
-                connection.execute("ROLLBACK" if read_only else "COMMIT")
+                connection.execute("ROLLBACK" if read_only else "COMMIT", prepare=False)
         except psycopg.Error as problem:
             self._abandon(connection)
             refusal = server_problem(problem, self.name, is_commit=is_commit)
@@ -318,7 +321,7 @@ class Database:
         except BaseException:
             self._abandon(connection)
             raise
-        self._pool.putconn(connection)
+        self._pool.give_back(connection)
 
     def _configure(self, connection: psycopg.Connection[Any], project: int, settings: Mapping[str, str]) -> None:
         """Make all settings of a transaction by one statement."""

@@ -25,13 +25,8 @@ MORE_ROWS = 512
 
 @cache
 def work_queries() -> Mapping[str, str]:
-    """Return the queries by name; what there is nothing to do for is an empty text."""
-    texts = queries(QUERIES)
-    return {name: "" if _is_comment(text) else text for name, text in texts.items()}
-
-
-def _is_comment(text: str) -> bool:
-    return all(line.startswith("--") for line in text.splitlines())
+    """Return the queries by name; one that there is nothing to do for is not among them."""
+    return queries(QUERIES)
 
 
 @cache
@@ -67,13 +62,13 @@ class PostgresWorkDatabase:
 
     def run(self, name: str, *values: Any) -> None:
         """Run a query that has no rows."""
-        text = self._sql[name]
+        text = self._sql.get(name)
         if text:
             self.session.execute(text, [[value] for value in values] if name in self._many else values)
 
     def write(self, name: str, values: list[Any]) -> None:
         """Run a query once for many rows: it takes the values of each column as an array."""
-        text = self._sql[name]
+        text = self._sql.get(name)
         if text:
             width = _width(text)
             self.session.execute(text, [values[column::width] for column in range(width)])
