@@ -47,6 +47,22 @@ UPDATE work_state SET shape = $1;
 UPDATE work_state SET position = $1, seq = $2, checksum = $3, at = $4, clock = $5, synced = $6, ordinal = $7, receipts = $8,
     links = $9, runs = $10, epoch = $11, boot = $12, counter = $13, rules = $14, figures = $15;
 
+-- name: commit_lines
+-- The lines of a commit, the state behind them, and a notification, which is only sent for kinds of waiters that there
+-- are: they hold the lock in common with others.
+WITH appended AS (
+    INSERT INTO journal (kind, seq, line) SELECT 'tuples', * FROM unnest($16::bigint[], $17::bytea[])
+)
+UPDATE work_state SET position = $1, seq = $2, checksum = $3, at = $4, clock = $5, synced = $6, ordinal = $7, receipts = $8,
+    links = $9, runs = $10, epoch = $11, boot = $12, counter = $13, rules = $14, figures = $15
+RETURNING (
+    SELECT pg_notify($18::text, kinds) FROM (
+        SELECT string_agg(kind, ',') AS kinds FROM unnest($19::bigint[], $20::text[]) AS waited (lock, kind)
+        WHERE NOT pg_try_advisory_xact_lock(project, lock::int)
+    ) AS found
+    WHERE kinds IS NOT NULL
+);
+
 -- name: insert_body
 INSERT INTO work_bodies (ordinal, body)
 SELECT * FROM unnest($1::bigint[], $2::bytea[]);
@@ -958,10 +974,3 @@ DELETE FROM work_workers WHERE id = $1;
 
 -- name: announced_workers
 SELECT body FROM work_workers ORDER BY id;
-
--- name: notify
--- Only for kinds that somebody waits for, who holds the lock in common with others.
-SELECT pg_notify($1, kinds) FROM (
-    SELECT string_agg(kind, ',') AS kinds FROM unnest($3::int[], $4::text[]) AS waited (lock, kind)
-    WHERE NOT pg_try_advisory_xact_lock($2::int, lock)
-) AS found WHERE kinds IS NOT NULL;

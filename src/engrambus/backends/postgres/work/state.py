@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -41,13 +42,23 @@ def insert_state(session: Session, indexed: tuple[str, ...], start: JournalPosit
 
 def save_state(session: Session, state: WorkIndexState) -> None:
     """Write the state."""
-    session.execute(
-        work_queries()["update_state"],
-        (
-            *_position(state.position),
-            *(state.synced_bytes, state.ordinal, state.receipts, state.links, state.runs, state.epoch, state.boot),
-            *(state.counter, state.rules, _encode(state.figures)),
-        ),
+    session.execute(work_queries()["update_state"], _columns(state))
+
+
+def commit_lines(
+    session: Session, state: WorkIndexState, lines: Sequence[bytes], notification: tuple[str, list[int], list[str]]
+) -> None:
+    """Append the lines that lead to a state, write the state and notify waiters: all by one statement."""
+    last = state.position.seq
+    numbers = [*range(last - len(lines) + 1, last + 1)]
+    session.execute(work_queries()["commit_lines"], (*_columns(state), numbers, [*lines], *notification))
+
+
+def _columns(state: WorkIndexState) -> tuple[Any, ...]:
+    return (
+        *_position(state.position),
+        *(state.synced_bytes, state.ordinal, state.receipts, state.links, state.runs, state.epoch, state.boot),
+        *(state.counter, state.rules, _encode(state.figures)),
     )
 
 

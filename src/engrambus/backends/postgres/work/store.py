@@ -22,6 +22,7 @@ from engrambus.backends.postgres.projects import add_project, find_project
 from engrambus.backends.postgres.server_clock import ServerClock
 from engrambus.backends.postgres.work.database import PostgresWorkDatabase, work_queries
 from engrambus.backends.postgres.work.state import (
+    commit_lines,
     insert_state,
     is_same,
     lock_state,
@@ -303,12 +304,9 @@ class PostgresWork:
         """Decide and commit; return the kinds of waiters that this concerns."""
         with self._writing() as session:
             state = self._lock(session, known)
-            first = state.position.seq + 1
             lines, kinds = self._decide_all(PostgresWorkDatabase(session), state, batch)
             if lines:
-                save_state(session, state)
-                self._journal.append(session, first, lines)
-                self._wakeups.notify(session, kinds)
+                commit_lines(session, state, lines, self._wakeups.notification(kinds))
             attempt.end = state.position if lines else None
         self._state = state
         return kinds

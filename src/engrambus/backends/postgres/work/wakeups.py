@@ -16,8 +16,7 @@ from typing import Any
 
 import psycopg
 
-from engrambus.backends.postgres.connections import Database, Session
-from engrambus.backends.postgres.work.database import work_queries
+from engrambus.backends.postgres.connections import Database
 from engrambus.errors import EngramBusError
 
 KINDS = ("work", "room", "any", "schedules")
@@ -72,12 +71,10 @@ class Wakeups:
             with self._lock:
                 self._waiters.remove(waiter)
 
-    def notify(self, session: Session, kinds: Collection[str]) -> None:
-        """Have the server wake waiters of other processes when the transaction commits."""
+    def notification(self, kinds: Collection[str]) -> tuple[str, list[int], list[str]]:
+        """Return what a commit notifies of its kinds: the channel, the locks of those who wait, and the kinds."""
         wanted = [kind for kind in KINDS if kind in kinds]
-        if wanted:
-            locks = [LOCK_SPACE + KINDS.index(kind) for kind in wanted]
-            session.execute(work_queries()["notify"], (self._channel, self._project, locks, wanted))
+        return self._channel, [LOCK_SPACE + KINDS.index(kind) for kind in wanted], wanted
 
     def notify_here(self, kinds: Collection[str]) -> None:
         """Wake the waiters of this process."""
