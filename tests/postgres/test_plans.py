@@ -81,10 +81,8 @@ def fill(database: Database) -> None:
                 listed = ", ".join(
                     "1" if name == "one" else value for name, value in zip(names.split(", "), values, strict=True)
                 )
-                session.execute(
-                    f"INSERT INTO {table} ({names}) SELECT {listed} FROM generate_series(1, {MANY.get(table, ROWS)}) AS n "
-                    "ON CONFLICT DO NOTHING"
-                )
+                rows = f"SELECT {listed} FROM generate_series(1, {MANY.get(table, ROWS)}) AS n"
+                session.execute(f"INSERT INTO {table} ({names}) {rows} ON CONFLICT DO NOTHING")
     with database.connect() as connection:
         connection.execute("ANALYZE")
 
