@@ -31,7 +31,7 @@ from engrambus.backends.postgres.work.state import (
     with_numbers_of,
 )
 from engrambus.backends.postgres.work.verification import find_differences
-from engrambus.backends.postgres.work.wakeups import Wakeups
+from engrambus.backends.postgres.work.wakeups import HostWakeups
 from engrambus.backends.sql.work.projection import WorkProjection
 from engrambus.backends.sql.work.state import WorkIndexState
 from engrambus.backends.sql.work.view import SqlWorkView
@@ -78,7 +78,7 @@ TABLES = (
 """Tables that are made from the journal."""
 
 
-class Change(NamedTuple):
+class WorkChange(NamedTuple):
     """One caller's change: a pure function of the view that returns facts and an answer, or raises."""
 
     decide: Callable[[Any], tuple[Sequence[Any], Any]]
@@ -138,8 +138,8 @@ class PostgresWork:
         self._is_open = False
         """True once this store has written, or tried to."""
         self._watchers: list[Callable[[], None]] = []
-        self._wakeups = Wakeups(database, number)
-        self._commits: GroupCommit[Change, Any] = GroupCommit(
+        self._wakeups = HostWakeups(database, number)
+        self._commits: GroupCommit[WorkChange, Any] = GroupCommit(
             self._run_batch, limit_seconds=database.lock_seconds, busy=StoreBusy
         )
 
@@ -164,7 +164,7 @@ class PostgresWork:
         decision 123: every commit is on the server's disk, for a claim that a restart of the server forgets might be
         given to another host under the same fence.
         """
-        answer: T = self._commits.submit(Change(decide, synced))
+        answer: T = self._commits.submit(WorkChange(decide, synced))
         return answer
 
     @contextmanager
@@ -257,7 +257,7 @@ class PostgresWork:
 
     # Writing
 
-    def _run_batch(self, batch: list[Ticket[Change, Any]]) -> None:
+    def _run_batch(self, batch: list[Ticket[WorkChange, Any]]) -> None:
         deadline = batch[0].since + self.database.lock_seconds
         attempt = _Attempt()
         while True:
@@ -299,7 +299,7 @@ class PostgresWork:
         return False
 
     def _commit_batch(
-        self, batch: list[Ticket[Change, Any]], known: WorkIndexState | None, attempt: _Attempt
+        self, batch: list[Ticket[WorkChange, Any]], known: WorkIndexState | None, attempt: _Attempt
     ) -> frozenset[str]:
         """Decide and commit; return the kinds of waiters that this concerns."""
         with self._writing() as session:
@@ -312,7 +312,7 @@ class PostgresWork:
         return kinds
 
     def _decide_all(
-        self, database: PostgresWorkDatabase, state: WorkIndexState, batch: list[Ticket[Change, Any]]
+        self, database: PostgresWorkDatabase, state: WorkIndexState, batch: list[Ticket[WorkChange, Any]]
     ) -> tuple[list[bytes], frozenset[str]]:
         """Let every change of the batch decide, and apply its facts; return the lines to append."""
         position, mark = state.position, state.synced_bytes

@@ -42,7 +42,7 @@ class PostgresWaiter:
         self._changed.clear()
 
 
-class Wakeups:
+class HostWakeups:
     """The waiters of this process, and the connection over which others wake them."""
 
     def __init__(self, database: Database, project: int) -> None:
@@ -136,7 +136,7 @@ class _Listener(threading.Thread):
         """Listen until it is stopped; after a failure connect again."""
         while not self._stopping:
             with suppress(psycopg.Error, EngramBusError, OSError), self._database.connect() as connection:
-                connection.execute(f"LISTEN {self._channel}")  # type: ignore[call-overload]  # a number of ours
+                connection.execute(f"LISTEN {self._channel}")  # a number of ours
                 self._listen(connection)
             with self._lock:
                 self._held.clear()
