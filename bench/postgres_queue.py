@@ -31,6 +31,7 @@ ROUNDS = 3
 BATCHED = 1_280
 UNBATCHED = 150
 DBOS_CYCLES = 100
+DBOS_UNBATCHED = 10
 ON_DISK = "/var/tmp"
 """A folder that is on a disk, and that the server's account can reach."""
 
@@ -112,7 +113,7 @@ DBOS.destroy()
 _PEERS = (
     ("Procrastinate", _PROCRASTINATE, BATCHED, UNBATCHED),
     ("PgQueuer", _PGQUEUER, BATCHED, UNBATCHED),
-    ("DBOS", _DBOS, DBOS_CYCLES, DBOS_CYCLES),
+    ("DBOS", _DBOS, DBOS_CYCLES, DBOS_UNBATCHED),
 )
 
 
