@@ -49,10 +49,10 @@ browser: ## install Chromium for the page's tests, if it is missing and may be i
 	echo "No Chromium here, and none was installed: the tests of the page are skipped, and fail in CI."
 
 test: $(VENV)/.dev $(VENV)/.rag browser ## run all tests
-	@$(BIN)/python -m pytest -n 2
+	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
 quick: $(VENV)/.dev ## run the fast tests, in under two minutes
-	@$(BIN)/python -m pytest -n 2 -m 'not clients and not slow'
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not clients and not slow'
 
 generate: $(VENV)/.dev ## rewrite the generated files (lazy imports, command table, client methods, skill, plugin)
 	@$(BIN)/python tools/generate.py

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -25,6 +26,10 @@ pytest.register_assert_rewrite("engrambus.testing", "tests.harness", "tests.mach
 # A shell that starts the tests in the background makes them, and every process they start, ignore interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Thousands of syncs are half of the time of the tests on some disks, and prove nothing: no test cuts the power of this
+# process. Those that test syncing replace these functions themselves or look at another process.
+os.fsync = os.fdatasync = os.fstat  # type: ignore[assignment]
 
 # The time of an example depends on the load of the machine, so it proves nothing.
 hypothesis_settings.register_profile("engrambus", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -85,6 +90,13 @@ def postgres_server() -> Iterator[PostgresServer]:
 def postgres_url(postgres_server: PostgresServer) -> str:
     """The URL of a database that the tests share, each with a project of its own."""
     return postgres_server.url(postgres_server.new_database())
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from looking at all tests again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from engrambus.testing import Harness, ManualClock
 from tests.harness.stores import SqliteHarness
 from tests.machines.store_agreement import StoreAgreement
 
-EXAMPLES = int(os.environ.get("ENGRAMBUS_MACHINE_EXAMPLES", "50"))
+EXAMPLES = int(os.environ.get("ENGRAMBUS_MACHINE_EXAMPLES", "25"))
 STEPS = int(os.environ.get("ENGRAMBUS_MACHINE_STEPS", "40"))
 SCRATCH = "/dev/shm" if os.path.isdir("/dev/shm") else None  # syncing is not what is tested here
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import anyio
 import pytest
+from anyio.from_thread import start_blocking_portal
 from mcp.types import CallToolResult
 
 from engrambus import Bus
@@ -24,7 +25,7 @@ from mcp import Client
 from tests.cli.runner import Shell
 from tests.http.running_server import run_server
 from tests.limits.attempts import Step
-from tests.mcp.transports import over_http, over_stdio
+from tests.mcp.transports import over_http, stdio_client
 from tests.projects import Repository
 
 
@@ -61,9 +62,17 @@ def calls_over(
             shell = Shell(project.repository, Path(str(project.repository.path.parent / "home")), monkeypatch)
             yield lambda step: _over_cli(shell, project, step)
         case "stdio MCP":
-            yield lambda step: _over_mcp(
-                lambda talk: over_stdio(project.repository, "auto", talk, project.tokens[step.agent]), step
-            )
+            with start_blocking_portal() as portal, ExitStack() as servers:
+                clients: dict[str, Client] = {}
+
+                def send(step: Step) -> Outcome:
+                    """Call a tool of the agent's server, which runs until the end, as a client's does."""
+                    if step.agent not in clients:
+                        client = stdio_client(project.repository, "auto", project.tokens[step.agent])
+                        clients[step.agent] = servers.enter_context(portal.wrap_async_context_manager(client))
+                    return _over_mcp(lambda talk: portal.call(talk, clients[step.agent]), step)
+
+                yield send
         case "/mcp":
             with run_server(project.gateway, project.repository) as server:
                 yield lambda step: _over_mcp(

@@ -15,7 +15,7 @@ from tests.harness.ledger import Ledger
 from tests.harness.stores import MemoryHarness, SqliteHarness
 from tests.machines.budget_rules import BudgetRules
 
-EXAMPLES = int(os.environ.get("ENGRAMBUS_MACHINE_EXAMPLES", "40"))
+EXAMPLES = int(os.environ.get("ENGRAMBUS_MACHINE_EXAMPLES", "20"))
 STEPS = int(os.environ.get("ENGRAMBUS_MACHINE_STEPS", "50"))
 SCRATCH = "/dev/shm" if os.path.isdir("/dev/shm") else None  # in memory, because syncing is not tested here
 SETTINGS = settings(

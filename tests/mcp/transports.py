@@ -53,10 +53,13 @@ def server_arguments(repository: Repository, *token: str) -> list[str]:
 
 def over_stdio(repository: Repository, mode: str, talk: Talk, *token: str) -> None:
     """Run a server process and let `talk` use a client of it."""
-    server = StdioServerParameters(
-        command=sys.executable, args=server_arguments(repository, *token), env=SERVER_ENVIRONMENT
-    )
-    _run(Client(server, mode=mode), talk)
+    _run(stdio_client(repository, mode, *token), talk)
+
+
+def stdio_client(repository: Repository, mode: str, *token: str) -> Client:
+    """Return a client that runs a server process while it is connected."""
+    arguments = server_arguments(repository, *token)
+    return Client(StdioServerParameters(command=sys.executable, args=arguments, env=SERVER_ENVIRONMENT), mode=mode)
 
 
 def over_http(bus: RunningServer, mode: str, talk: Talk, token: str | None = None) -> None:

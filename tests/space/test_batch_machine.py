@@ -13,7 +13,7 @@ from engrambus.testing.work import WorkHarness
 from tests.harness.stores import MemoryWorkHarness, SqliteWorkHarness
 from tests.machines.batch_agreement import ONE_PARENT, SETTINGS, SHAPES, BatchAgreement, manual_clocks
 
-EXAMPLES = int(os.environ.get("ENGRAMBUS_MACHINE_EXAMPLES", "30"))
+EXAMPLES = int(os.environ.get("ENGRAMBUS_MACHINE_EXAMPLES", "15"))
 STEPS = int(os.environ.get("ENGRAMBUS_MACHINE_STEPS", "30"))
 SCRATCH = "/dev/shm" if os.path.isdir("/dev/shm") else None  # syncing is not what is tested here
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import resource
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -265,6 +266,19 @@ def test_a_cached_claim_is_dropped_when_something_happens_to_it(tmp_path: Path) 
         happens()
         check_cached()
     harness.close()
+
+
+def test_a_seeded_program_does_not_mix_up_its_projects(tmp_path: Path) -> None:
+    """What is remembered of one index is never taken for another's, whatever numbers the program draws."""
+    claimed = []
+    for number, priorities in enumerate(((0, 5), (5, 0))):
+        random.seed(0)
+        with closing(SqliteWorkHarness(tmp_path / str(number))) as harness:
+            for priority in priorities:
+                put(harness, draft(priority=priority))
+            claimed.append([claim.tuple.priority for _ in range(2) for claim in harness.space.claim({}, worker="w")])
+            assert harness.space.store.verify() == []
+    assert claimed == [[5, 0], [5, 0]]
 
 
 def test_a_claim_ended_by_another_process_is_not_cached(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from engrambus.testing.work import WorkHarness
 from tests.harness.stores import SqliteWorkHarness
 from tests.machines.full_work_agreement import FullWorkAgreement
 
-EXAMPLES = int(os.environ.get("ENGRAMBUS_MACHINE_EXAMPLES", "80"))
+EXAMPLES = int(os.environ.get("ENGRAMBUS_MACHINE_EXAMPLES", "50"))
 STEPS = int(os.environ.get("ENGRAMBUS_MACHINE_STEPS", "40"))
 SCRATCH = "/dev/shm" if os.path.isdir("/dev/shm") else None  # syncing is not what is tested here
 

@@ -26,11 +26,11 @@ def _torture(*options: str) -> str:
 
 @pytest.mark.parametrize("part", ["kills", "power", "errors"])
 def test_nothing_acknowledged_is_lost_and_no_answer_is_wrong(part: str) -> None:
-    assert f"| {part} |" in _torture("--only", part, "--rounds", "20")
+    assert f"| {part} |" in _torture("--only", part, "--rounds", "10")
 
 
 def test_no_damaged_file_changes_an_answer() -> None:  # YT-10
-    assert "| flips |" in _torture("--only", "flips", "--rounds", "4")
+    assert "| flips |" in _torture("--only", "flips", "--rounds", "2")
 
 
 def test_nothing_is_lost_under_mixed_load_with_kills() -> None:

@@ -97,7 +97,7 @@ class Rows:
         return list(self._rows)
 
 
-class Session:
+class ProjectSession:
     """One transaction on one project. It is called as a connection of SQLite is, so that both run the same code.
 
     Parameters are written `$1`, `$2`, …; a bool is sent as 1 or 0. `queries` are the named queries in this dialect.
@@ -252,13 +252,13 @@ class Database:
             self._pool.close()
 
     @contextmanager
-    def reading(self, project: int, queries: Mapping[str, str]) -> Iterator[Session]:
+    def reading(self, project: int, queries: Mapping[str, str]) -> Iterator[ProjectSession]:
         """Open a snapshot of a project: everything read in the block is as of one moment."""
         begin = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {self._settings(project)}"
         connection = self._begin(begin)
         try:
             with naming_the_server(self.name):
-                yield Session(connection, queries)
+                yield ProjectSession(connection, queries)
         except BaseException:
             self._abandon(connection)
             raise
@@ -272,7 +272,7 @@ class Database:
             self._pool.give_back(connection)
 
     @contextmanager
-    def writing(self, project: int, queries: Mapping[str, str]) -> Iterator[Session]:
+    def writing(self, project: int, queries: Mapping[str, str]) -> Iterator[ProjectSession]:
         """Open a transaction on a project and commit it after the block; undo it if the block raises.
 
         Raise CommitUnknown if the connection is lost while the server commits.
@@ -281,7 +281,7 @@ class Database:
         connection = self._begin(f"BEGIN; {self._settings(project)}; SET LOCAL lock_timeout = {milliseconds}")
         try:
             with naming_the_server(self.name):
-                yield Session(connection, queries)
+                yield ProjectSession(connection, queries)
         except BaseException:
             self._abandon(connection)
             raise

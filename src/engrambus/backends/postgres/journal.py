@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from engrambus.backends.postgres.connections import Session
+from engrambus.backends.postgres.connections import ProjectSession
 from engrambus.core import Stamp
 from engrambus.core.journal import JournalKey, JournalPosition, Line, encode_header, encode_next
 from engrambus.core.journal.format import Header, is_marked_line, is_valid_line, parse_header, parse_line
@@ -32,12 +32,12 @@ class PostgresJournal:
         self._project = project
         self._line_key = key.line_key(kind=kind, project=project)
 
-    def create(self, session: Session, now_us: int) -> None:
+    def create(self, session: ProjectSession, now_us: int) -> None:
         """Write the first line, unless there is one."""
         line, _ = encode_header(self._line_key, kind=self.kind, project=self._project, now_us=now_us)
         session.execute(_INSERT_HEADER, (self.kind, 0, line))
 
-    def header(self, session: Session) -> tuple[Header, bytes] | None:
+    def header(self, session: ProjectSession) -> tuple[Header, bytes] | None:
         """Return the first line, parsed and as it is; None if there is none. Refuse one of another key."""
         row: Any = session.execute(_HEADER, (self.kind,)).fetchone()
         if row is None:
@@ -52,7 +52,7 @@ class PostgresJournal:
             )
         return header, line
 
-    def start(self, session: Session) -> JournalPosition:
+    def start(self, session: ProjectSession) -> JournalPosition:
         """Return the position behind the first line."""
         first = self.header(session)
         if first is None:
@@ -60,7 +60,7 @@ class PostgresJournal:
         header, line = first
         return JournalPosition(offset=len(line), seq=0, checksum=header.checksum, at_us=0)
 
-    def lock(self, session: Session) -> None:
+    def lock(self, session: ProjectSession) -> None:
         """Wait until no other transaction holds this journal, and hold it until the end of this one."""
         session.execute(_LOCK, (self.kind,)).fetchone()
 
@@ -68,22 +68,22 @@ class PostgresJournal:
         """Return the line of a commit that follows the position `end`, and the position behind it."""
         return encode_next(self._line_key, end, stamp=stamp, facts=facts, mark=mark)
 
-    def append(self, session: Session, first: int, lines: Sequence[bytes]) -> None:
+    def append(self, session: ProjectSession, first: int, lines: Sequence[bytes]) -> None:
         """Add lines, of which the first has that number."""
         rows = [(self.kind, first + number, line) for number, line in enumerate(lines)]
         session.executemany(_INSERT, rows)
 
-    def read_after(self, session: Session, seq: int, limit: int) -> list[Line]:
+    def read_after(self, session: ProjectSession, seq: int, limit: int) -> list[Line]:
         """Return the lines after line number `seq`, without checking them."""
         rows: Any = session.execute(_LINES, (self.kind, seq, limit))
         return [parse_line(line) for _, line in rows]
 
-    def holds(self, session: Session, position: JournalPosition) -> bool:
+    def holds(self, session: ProjectSession, position: JournalPosition) -> bool:
         """True if the line before a position is in the journal."""
         row: Any = session.execute(_CHECKSUM, (self.kind, position.seq)).fetchone()
         return row is not None and row[0].rstrip().endswith(f'"sum":"{position.checksum}"}}'.encode())
 
-    def read(self, session: Session, position: JournalPosition) -> Iterator[tuple[Line, JournalPosition]]:
+    def read(self, session: ProjectSession, position: JournalPosition) -> Iterator[tuple[Line, JournalPosition]]:
         """Yield the lines after a position, each with the position behind it; refuse one that is not right."""
         while True:
             rows: list[Any] = session.execute(_LINES, (self.kind, position.seq, READ_LINES)).fetchall()

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from engrambus.backends.facts import Fact, decode_facts
-from engrambus.backends.postgres.connections import Session
+from engrambus.backends.postgres.connections import ProjectSession
 from engrambus.backends.postgres.postings import PostgresPostingsReader
 from engrambus.backends.postgres.queries import queries
+from engrambus.backends.postgres.view import PostgresView
 from engrambus.backends.sql.knowledge.postings import BulkPostings
 from engrambus.backends.sql.knowledge.projection import KnowledgeIndexState, KnowledgeProjection
-from engrambus.backends.sql.knowledge.view import ReadCache, SqlView
+from engrambus.backends.sql.knowledge.view import ReadCache
 from engrambus.backends.sql.positions import encode_clock, read_position
 from engrambus.backends.sqlite.knowledge_comparison import COMPARED
 from engrambus.core import SECOND_US, ProjectTime, boot_id
@@ -40,7 +41,7 @@ class KnowledgeTables:
         self._cache: tuple[str, ReadCache] = ("", ReadCache())
         self._next_sweep_us = 0
 
-    def create(self, session: Session, start: JournalPosition) -> PostgresKnowledgeState:
+    def create(self, session: ProjectSession, start: JournalPosition) -> PostgresKnowledgeState:
         """Empty every table and write the first state row."""
         for table in TABLES:
             session.execute(f"DELETE FROM {table}")  # noqa: S608  # names of ours
@@ -51,12 +52,12 @@ class KnowledgeTables:
         state.is_from_start = True
         return state
 
-    def read_state(self, session: Session, query: str = "state") -> PostgresKnowledgeState | None:
+    def read_state(self, session: ProjectSession, query: str = "state") -> PostgresKnowledgeState | None:
         """Read the state row; None if the tables were emptied. `lock_state` waits for other writers."""
         row: Any = session.execute(self.queries[query]).fetchone()
         return None if row is None else _state(read_position(row[:5]), *row[5:])
 
-    def save_state(self, session: Session, state: PostgresKnowledgeState) -> None:
+    def save_state(self, session: ProjectSession, state: PostgresKnowledgeState) -> None:
         """Write the state row."""
         position = state.position
         values = (
@@ -69,11 +70,11 @@ class KnowledgeTables:
         """Decode the facts of a line."""
         return decode_facts(text)
 
-    def projection(self, session: Session, state: PostgresKnowledgeState) -> KnowledgeProjection:
+    def projection(self, session: ProjectSession, state: PostgresKnowledgeState) -> KnowledgeProjection:
         """Return a projection that writes through a session."""
         return KnowledgeProjection(session, self.queries, state)
 
-    def replay_projection(self, session: Session, state: PostgresKnowledgeState) -> KnowledgeProjection:
+    def replay_projection(self, session: ProjectSession, state: PostgresKnowledgeState) -> KnowledgeProjection:
         """Return a projection that gathers postings until its transaction ends."""
         return KnowledgeProjection(session, self.queries, state, BulkPostings(session, self.queries, state))
 
@@ -84,15 +85,17 @@ class KnowledgeTables:
             projection.sweep(now_us)
         projection.finish()
 
-    def decision_view(self, projection: KnowledgeProjection, time: ProjectTime) -> SqlView:
+    def decision_view(self, projection: KnowledgeProjection, time: ProjectTime) -> PostgresView:
         """Return the view that a change decides on. It caches nothing: its transaction may be rolled back."""
-        return SqlView(projection.connection, self.queries, projection.state, time, make_reader=PostgresPostingsReader)
+        return PostgresView(
+            projection.connection, self.queries, projection.state, time, make_reader=PostgresPostingsReader
+        )
 
-    def read_view(self, session: Session, state: PostgresKnowledgeState, time: ProjectTime) -> SqlView:
+    def read_view(self, session: ProjectSession, state: PostgresKnowledgeState, time: ProjectTime) -> PostgresView:
         """Return the view of a snapshot."""
         if self._cache[0] != state.built:
             self._cache = (state.built, ReadCache())
-        return SqlView(session, self.queries, state, time, self._cache[1], PostgresPostingsReader)
+        return PostgresView(session, self.queries, state, time, self._cache[1], PostgresPostingsReader)
 
 
 def _state(

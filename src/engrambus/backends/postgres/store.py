@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import psycopg
 
-from engrambus.backends.postgres.connections import Database, Session
+from engrambus.backends.postgres.connections import Database, ProjectSession
 from engrambus.backends.postgres.journal import PostgresJournal
 from engrambus.backends.postgres.knowledge import KIND, KnowledgeTables, PostgresKnowledgeState
 from engrambus.backends.postgres.projects import add_project, find_project
@@ -40,10 +40,8 @@ ATTEMPTS = 2
 """How often a batch is tried whose connection was lost before anything could be committed."""
 
 
-class Change(NamedTuple):
-    """One caller's change: a pure function of the view that returns facts and an answer, or raises."""
-
-    decide: Callable[[Any], tuple[Sequence[Any], Any]]
+Decide: TypeAlias = Callable[[Any], tuple[Sequence[Any], Any]]
+"""One caller's change: a pure function of the view that returns facts and an answer, or raises."""
 
 
 def create_store(database: Database, key: JournalKey, *, project: str, now_us: int) -> None:
@@ -78,7 +76,7 @@ class PostgresStore:
         self._number = number
         self._clock = ProjectClock(clock)
         self._watchers: list[Callable[[], None]] = []
-        self._commits: GroupCommit[Change, Any] = GroupCommit(
+        self._commits: GroupCommit[Decide, Any] = GroupCommit(
             self._run_batch,
             limit_seconds=database.lock_seconds,
             busy=lambda: StoreBusy(
@@ -98,7 +96,7 @@ class PostgresStore:
 
     def commit(self, decide: Callable[[View], tuple[Sequence[Any], T]], *, synced: bool = True) -> T:
         """Change the store and return the change's answer; when it returns, the database has committed it."""
-        answer: T = self._commits.submit(Change(decide))
+        answer: T = self._commits.submit(decide)
         return answer
 
     @contextmanager
@@ -168,7 +166,7 @@ class PostgresStore:
 
     # Writing
 
-    def _run_batch(self, batch: list[Ticket[Change, Any]]) -> None:
+    def _run_batch(self, batch: list[Ticket[Decide, Any]]) -> None:
         for attempt in range(ATTEMPTS):
             try:
                 self._commit_batch(batch)
@@ -179,7 +177,7 @@ class PostgresStore:
         for on_commit in self._watchers:
             on_commit()
 
-    def _commit_batch(self, batch: list[Ticket[Change, Any]]) -> None:
+    def _commit_batch(self, batch: list[Ticket[Decide, Any]]) -> None:
         end: JournalPosition | None = None
         try:
             with self._writing() as session:
@@ -204,7 +202,7 @@ class PostgresStore:
             raise unknown from None
 
     def _decide_all(
-        self, session: Session, state: PostgresKnowledgeState, batch: list[Ticket[Change, Any]]
+        self, session: ProjectSession, state: PostgresKnowledgeState, batch: list[Ticket[Decide, Any]]
     ) -> list[bytes]:
         """Let every change of the batch decide, and apply its facts; return the lines to append."""
         position, mark = state.position, state.synced_bytes
@@ -216,7 +214,7 @@ class PostgresStore:
             projection.flush()  # so that this change sees what earlier ones of the batch decided
             ticket.error = None  # the batch may be repeated
             try:
-                facts, ticket.result = ticket.work.decide(self.tables.decision_view(projection, time))
+                facts, ticket.result = ticket.work(self.tables.decision_view(projection, time))
                 text = encode_facts([*facts])
             except psycopg.Error:
                 raise  # the server failed, not the change
@@ -235,7 +233,9 @@ class PostgresStore:
             state.position = position
         return lines
 
-    def _append_alone(self, session: Session, state: PostgresKnowledgeState, facts: list[Any], stamp: Stamp) -> None:
+    def _append_alone(
+        self, session: ProjectSession, state: PostgresKnowledgeState, facts: list[Any], stamp: Stamp
+    ) -> None:
         """Append one line and apply it."""
         first, mark = state.position.seq + 1, state.synced_bytes
         line, position = self.journal.encode(state.position, stamp=stamp, facts=encode_facts(facts), mark=mark)
@@ -243,7 +243,7 @@ class PostgresStore:
         state.position = position
         self.tables.save_state(session, state)
 
-    def _lock(self, session: Session) -> PostgresKnowledgeState:
+    def _lock(self, session: ProjectSession) -> PostgresKnowledgeState:
         """Wait for other writers of this project; return the state of its tables, filled if they are empty."""
         state = self.tables.read_state(session, "lock_state")
         if state is None:
@@ -251,7 +251,7 @@ class PostgresStore:
             state = self.tables.read_state(session, "lock_state") or self._build(session)
         return state
 
-    def _build(self, session: Session) -> PostgresKnowledgeState:
+    def _build(self, session: ProjectSession) -> PostgresKnowledgeState:
         """Empty the tables and fill them from the journal. The caller holds its lock."""
         state = self.tables.create(session, self.journal.start(session))
         projection, facts = self.tables.replay_projection(session, state), 0
@@ -294,7 +294,7 @@ class PostgresStore:
         return self.database.writing(self._number, self.tables.queries)
 
     @contextmanager
-    def _snapshot(self) -> Iterator[tuple[Session, PostgresKnowledgeState]]:
+    def _snapshot(self) -> Iterator[tuple[ProjectSession, PostgresKnowledgeState]]:
         """Open a snapshot; tables that somebody emptied are filled first."""
         with self._reading() as session:
             state = self.tables.read_state(session)

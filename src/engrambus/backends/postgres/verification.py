@@ -14,7 +14,7 @@ from typing import Any
 import apsw
 
 from engrambus.backends.facts import decode_facts
-from engrambus.backends.postgres.connections import Session
+from engrambus.backends.postgres.connections import ProjectSession
 from engrambus.backends.postgres.journal import PostgresJournal
 from engrambus.backends.sql.knowledge.projection import KnowledgeIndexState
 from engrambus.backends.sqlite.comparison import DIFFERS, ROWS, ComparedTable, Row, describe
@@ -27,7 +27,7 @@ _APPLIED = ComparedTable(("SELECT seq, checksum, at, ordinal, runs, identity FRO
 
 
 def compare_tables(
-    session: Session, journal: PostgresJournal, state: KnowledgeIndexState, project: str
+    session: ProjectSession, journal: PostgresJournal, state: KnowledgeIndexState, project: str
 ) -> list[Finding]:
     """Check every line of a journal, and return where the tables differ from what the lines say."""
     with tempfile.NamedTemporaryFile(prefix="engrambus-verify-") as file, closing(apsw.Connection(file.name)) as draft:
@@ -35,7 +35,7 @@ def compare_tables(
 
 
 def _find_all(
-    session: Session,
+    session: ProjectSession,
     journal: PostgresJournal,
     state: KnowledgeIndexState,
     draft: apsw.Connection,
@@ -51,7 +51,7 @@ def _find_all(
 
 
 def _fill(
-    session: Session,
+    session: ProjectSession,
     journal: PostgresJournal,
     draft: apsw.Connection,
     comparison: KnowledgeComparison,
@@ -83,7 +83,7 @@ def _with_columns(table: ComparedTable, name: str, draft: apsw.Connection) -> Co
     return ComparedTable((f"SELECT {names} FROM {name}",), table.key)  # noqa: S608
 
 
-def _first_difference(session: Session, draft: apsw.Connection, table: ComparedTable, at_us: int) -> str | None:
+def _first_difference(session: ProjectSession, draft: apsw.Connection, table: ComparedTable, at_us: int) -> str | None:
     """Return the first row of a table that is missing, has other values or should not be there; None if none."""
     after: Row | None = None
     while True:
@@ -95,7 +95,7 @@ def _first_difference(session: Session, draft: apsw.Connection, table: ComparedT
         after = actual[-1][: len(table.key)]
 
 
-def _rows(session: Session, table: ComparedTable, at_us: int, after: Row | None) -> list[Row]:
+def _rows(session: ProjectSession, table: ComparedTable, at_us: int, after: Row | None) -> list[Row]:
     """Return the next rows behind a key, as `ComparedTable.rows` does."""
     query, named = table.query(at_us, after)
     values: list[Any] = []

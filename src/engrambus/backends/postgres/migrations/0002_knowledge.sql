@@ -110,8 +110,9 @@ CREATE TABLE engrams (
 CALL protect('engrams');
 -- An id is looked up inside a space, so that one the caller may not see takes as long as one that does not exist.
 -- In journals of earlier versions an id may occur twice: once in each space, and in expired engrams.
-CREATE INDEX engrams_id ON engrams (project, space, id);
-CREATE INDEX engrams_twin ON engrams (project, space, twin);
+-- The ordinal is in the index, so that the newest is found without sorting or walking backwards through all.
+CREATE INDEX engrams_id ON engrams (project, space, id, ordinal);
+CREATE INDEX engrams_twin ON engrams (project, space, twin, ordinal);
 CREATE INDEX engrams_expiry ON engrams (project, expires_at);
 
 CREATE TABLE past (                 -- engrams that were replaced or have expired; only their id and questions about the past find them
@@ -134,7 +135,7 @@ CREATE TABLE past (                 -- engrams that were replaced or have expire
     PRIMARY KEY (project, ordinal)
 );
 CALL protect('past');
-CREATE INDEX past_id ON past (project, space, id);
+CREATE INDEX past_id ON past (project, space, id, ordinal);
 CREATE INDEX past_replaced_by ON past (project, replaced_by) WHERE replaced_by IS NOT NULL;
 
 CREATE TABLE used_ids (             -- ids of all engrams ever put, those that have expired or were forgotten included

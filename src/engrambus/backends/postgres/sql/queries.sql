@@ -59,6 +59,15 @@ SELECT token, row_id FROM postings WHERE token = ANY ($1);
 -- name: posted_before
 -- Asked as `posted_under` and `posted_under_all`.
 
+-- name: traits_of
+SELECT ordinal, id, scope, created_at, confidence, names, sequence FROM engrams WHERE ordinal = ANY ($1);
+
+-- name: bodies_of
+SELECT ordinal, body FROM engrams WHERE ordinal = ANY ($1);
+
+-- name: sequences_of
+SELECT ordinal, sequence FROM engrams WHERE ordinal = ANY ($1) AND space = $2 AND sequence <> 0 AND expires_at > $3;
+
 -- name: expired
 SELECT ordinal FROM engrams WHERE expires_at <= $1 ORDER BY expires_at LIMIT nullif($2, -1);
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from itertools import chain, islice
-from random import getrandbits
+from os import urandom
 from typing import Any, NamedTuple
 
 import msgspec
@@ -133,7 +133,8 @@ MAX_KNOWN_QUERIES = 4096
 
 def new_shape() -> int:
     """Return a number that no other state of the groups has, of this index or of another."""
-    return getrandbits(62)
+    # Not from `random`: a program may seed it, and a forked process goes on with the numbers of the other.
+    return int.from_bytes(urandom(8), "big") >> 2
 
 
 class KnownShape:
