@@ -296,7 +296,7 @@ class Database:
     @contextmanager
     def pipelined(
         self, project: int, queries: Mapping[str, str], settings: Mapping[str, str], *, read_only: bool = False
-    ) -> Iterator[Session]:
+    ) -> Iterator[ProjectSession]:
         """Open a transaction as `writing` or `reading` do, without waiting for answers that nobody reads.
 
         Statements are sent as they come, and so is COMMIT: one exchange for all that follow the last read. `settings`
@@ -309,7 +309,7 @@ class Database:
             with connection.pipeline():
                 connection.execute(_BEGIN_READING if read_only else "BEGIN", prepare=False)
                 self._configure(connection, project, settings)
-                yield Session(connection, queries)
+                yield ProjectSession(connection, queries)
                 is_commit = not read_only
                 connection.execute("ROLLBACK" if read_only else "COMMIT", prepare=False)
         except psycopg.Error as problem:

@@ -7,7 +7,7 @@ from functools import cache
 from itertools import count
 from typing import Any
 
-from engrambus.backends.postgres.connections import Session
+from engrambus.backends.postgres.connections import ProjectSession
 from engrambus.backends.postgres.queries import queries
 from engrambus.backends.sql.work.database import raw_id
 
@@ -38,7 +38,7 @@ def _of_many_rows() -> frozenset[str]:
 class PostgresWorkDatabase:
     """The tables of one project's work through one session."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ProjectSession) -> None:
         self.session = session
         self._sql = work_queries()
         self._many = _of_many_rows()

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from engrambus.backends.postgres.connections import Session
+from engrambus.backends.postgres.connections import ProjectSession
 from engrambus.backends.postgres.server_clock import ServerClock
 from engrambus.backends.postgres.work.database import work_queries
 from engrambus.backends.sql.work.state import PendingFigures, WorkIndexState, new_shape
@@ -20,17 +20,17 @@ _decode_clock = msgspec.json.Decoder(ClockMark | None).decode
 _decode_indexed = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
-def read_state(session: Session, indexed: tuple[str, ...], clock: ServerClock) -> WorkIndexState | None:
+def read_state(session: ProjectSession, indexed: tuple[str, ...], clock: ServerClock) -> WorkIndexState | None:
     """Return the state in a snapshot; None if the tables must be made, or have not all indexed fields."""
     return _read(session.execute(work_queries()["state"]).fetchone(), indexed, clock)
 
 
-def lock_state(session: Session, indexed: tuple[str, ...], clock: ServerClock) -> WorkIndexState | None:
+def lock_state(session: ProjectSession, indexed: tuple[str, ...], clock: ServerClock) -> WorkIndexState | None:
     """Wait for the other writers of the project, and return the state as they left it."""
     return _read(session.execute(work_queries()["lock_state"]).fetchone(), indexed, clock)
 
 
-def insert_state(session: Session, indexed: tuple[str, ...], start: JournalPosition) -> WorkIndexState:
+def insert_state(session: ProjectSession, indexed: tuple[str, ...], start: JournalPosition) -> WorkIndexState:
     """Write the state of empty tables."""
     state = WorkIndexState(
         position=start, synced_bytes=start.offset, boot_id="", indexed=indexed, shape=new_shape(), is_from_start=True
@@ -40,13 +40,16 @@ def insert_state(session: Session, indexed: tuple[str, ...], start: JournalPosit
     return state
 
 
-def save_state(session: Session, state: WorkIndexState) -> None:
+def save_state(session: ProjectSession, state: WorkIndexState) -> None:
     """Write the state."""
     session.execute(work_queries()["update_state"], _columns(state))
 
 
 def commit_lines(
-    session: Session, state: WorkIndexState, lines: Sequence[bytes], notification: tuple[str, list[int], list[str]]
+    session: ProjectSession,
+    state: WorkIndexState,
+    lines: Sequence[bytes],
+    notification: tuple[str, list[int], list[str]],
 ) -> None:
     """Append the lines that lead to a state, write the state and notify waiters: all by one statement."""
     last = state.position.seq

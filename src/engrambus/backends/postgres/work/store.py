@@ -16,7 +16,7 @@ import msgspec
 import psycopg
 
 from engrambus.backends.facts import decode_work_facts
-from engrambus.backends.postgres.connections import Database, Session
+from engrambus.backends.postgres.connections import Database, ProjectSession
 from engrambus.backends.postgres.journal import PostgresJournal
 from engrambus.backends.postgres.projects import add_project, find_project
 from engrambus.backends.postgres.server_clock import ServerClock
@@ -376,7 +376,7 @@ class PostgresWork:
 
     # The state
 
-    def _lock(self, session: Session, known: WorkIndexState | None) -> WorkIndexState:
+    def _lock(self, session: ProjectSession, known: WorkIndexState | None) -> WorkIndexState:
         """Lock the project's work for this transaction and return its state; make the tables if there are none."""
         state = lock_state(session, self._indexed, self._server_clock)
         if state is None:
@@ -392,11 +392,11 @@ class PostgresWork:
         return known if is_same(known, state) else with_numbers_of(state, known)
 
     @contextmanager
-    def _snapshot(self) -> Iterator[tuple[Session, WorkIndexState]]:
+    def _snapshot(self) -> Iterator[tuple[ProjectSession, WorkIndexState]]:
         with ExitStack() as stack:
             yield self._open_snapshot(stack)
 
-    def _open_snapshot(self, stack: ExitStack) -> tuple[Session, WorkIndexState]:
+    def _open_snapshot(self, stack: ExitStack) -> tuple[ProjectSession, WorkIndexState]:
         """Begin a read; wait for a server that is being restarted, and make the tables if there are none."""
         deadline = time.monotonic() + self.database.lock_seconds
         while True:
@@ -413,7 +413,7 @@ class PostgresWork:
                     raise
                 time.sleep(RECONNECT_SECONDS)
 
-    def _make_tables(self, session: Session) -> WorkIndexState:
+    def _make_tables(self, session: ProjectSession) -> WorkIndexState:
         """Fill the tables from the journal, whose lock is held."""
         for table in TABLES:
             session.execute(f"DELETE FROM work_{table}")  # noqa: S608  # names of our own
@@ -430,8 +430,8 @@ class PostgresWork:
         save_state(session, state)
         return state
 
-    def _writing(self) -> AbstractContextManager[Session]:
+    def _writing(self) -> AbstractContextManager[ProjectSession]:
         return self.database.pipelined(self._number, work_queries(), PLANS)
 
-    def _reading(self) -> AbstractContextManager[Session]:
+    def _reading(self) -> AbstractContextManager[ProjectSession]:
         return self.database.pipelined(self._number, work_queries(), PLANS, read_only=True)

@@ -13,7 +13,7 @@ from typing import Any
 import apsw
 
 from engrambus.backends.facts import decode_work_facts
-from engrambus.backends.postgres.connections import Session
+from engrambus.backends.postgres.connections import ProjectSession
 from engrambus.backends.postgres.journal import PostgresJournal
 from engrambus.backends.postgres.queries import translate
 from engrambus.backends.postgres.work.database import PostgresWorkDatabase
@@ -62,14 +62,16 @@ COMPARED: dict[str, tuple[str, str]] = {
 """The tables that are compared: the columns of their keys, and others."""
 
 
-def find_differences(session: Session, journal: PostgresJournal, state: WorkIndexState, project: str) -> list[Finding]:
+def find_differences(
+    session: ProjectSession, journal: PostgresJournal, state: WorkIndexState, project: str
+) -> list[Finding]:
     """Recompute every checksum of a journal, and return where the tables differ from what its lines say."""
     with tempfile.NamedTemporaryFile(prefix="engrambus-verify-") as file, closing(apsw.Connection(file.name)) as draft:
         return list(_find_all(session, journal, state, draft, project))
 
 
 def _find_all(
-    session: Session, journal: PostgresJournal, state: WorkIndexState, draft: apsw.Connection, project: str
+    session: ProjectSession, journal: PostgresJournal, state: WorkIndexState, draft: apsw.Connection, project: str
 ) -> Iterator[Finding]:
     expected = _fill(session, journal, state, draft, project)
     for table, (key, others) in COMPARED.items():
@@ -94,7 +96,7 @@ def _counters(state: WorkIndexState) -> tuple[Any, ...]:
 
 
 def _fill(
-    session: Session, journal: PostgresJournal, state: WorkIndexState, draft: apsw.Connection, project: str
+    session: ProjectSession, journal: PostgresJournal, state: WorkIndexState, draft: apsw.Connection, project: str
 ) -> WorkIndexState:
     """Apply every line to an empty index of SQLite."""
     start = journal.start(session)
@@ -112,7 +114,7 @@ def _fill(
     return expected
 
 
-def _first_difference(session: Session, draft: apsw.Connection, table: str, key: str, others: str) -> str | None:
+def _first_difference(session: ProjectSession, draft: apsw.Connection, table: str, key: str, others: str) -> str | None:
     """Return the first row that one of both has otherwise or not at all; None if they are the same."""
     width = key.count(",") + 1
     after: Row | None = None
