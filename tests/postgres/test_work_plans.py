@@ -83,20 +83,27 @@ HOT = {
 """The indexes by which claims and completions find their rows."""
 
 
-@pytest.fixture(scope="module")
-def filled(postgres_server: PostgresServer) -> Iterator[tuple[Database, int]]:
-    """A database with the tuples of two projects, and the number of one of them."""
+@pytest.fixture(scope="module", params=["known", "new"])
+def filled(postgres_server: PostgresServer, request: pytest.FixtureRequest) -> Iterator[tuple[Database, int]]:
+    """A database with the tuples of two projects, and the number of one: of a new one, statistics say nothing."""
     database = open_database(postgres_server.url(postgres_server.new_database()), lock_seconds=20.0)
-    for first in "ab":
+    for first in "abc" if request.param == "new" else "ab":
+        if first == "c":
+            _analyze(database)
         number = add_project(database, new_ulid(0, lambda size, first=first: first.encode() * size))  # type: ignore[misc]
         with database.writing(number, {}) as session:
             for statement in FILL.split(";\n"):
                 if statement.strip():
                     session.execute(statement)
-    with database.connect() as connection:
-        connection.execute("ANALYZE")
+    if request.param == "known":
+        _analyze(database)
     yield database, number
     database.close()
+
+
+def _analyze(database: Database) -> None:
+    with database.connect() as connection:
+        connection.execute("ANALYZE")
 
 
 def plan(database: Database, project: int, query: str) -> dict[str, Any]:

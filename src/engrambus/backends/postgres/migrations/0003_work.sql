@@ -101,7 +101,8 @@ CREATE INDEX work_blocked ON work_tuples (project, lane, ordinal) WHERE state = 
 CREATE INDEX work_dead ON work_tuples (project, ordinal) WHERE state = 'dead';
 CREATE INDEX work_given_up ON work_tuples (project, ended) WHERE state = 'dead';
 CREATE INDEX work_ended ON work_tuples (project, run, ended) WHERE ended > 0 AND (state <> 'dead' OR again IS NOT NULL);
-CREATE INDEX work_by_lane ON work_tuples (project, lane, ordinal);
+-- Only for queries that name a lane: others would skip through it.
+CREATE INDEX work_by_lane ON work_tuples (project, lane, ordinal) WHERE lane IS NOT NULL;
 
 CREATE TABLE work_needs (  -- each set of yools that the next steps of a tuple have (decision 100)
     project        integer NOT NULL DEFAULT current_project(),
@@ -423,3 +424,14 @@ CALL protect('work_agents');
 CREATE UNIQUE INDEX work_agents_by_place ON work_agents (project, batch, level, number);
 CREATE INDEX work_idle_leaves ON work_agents (project, batch, number) WHERE idle = 1;
 CREATE INDEX work_kept_agents ON work_agents (project, batch, level, number) WHERE kept = 1;
+
+-- Without statistics of it, a project is taken for one of many. With them, the planner takes one that was begun since for
+-- an empty one, and reads all of it where it should ask an index (decision 123).
+DO $$
+DECLARE work_table text;
+BEGIN
+    FOR work_table IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename LIKE 'work\_%' LOOP
+        EXECUTE format('ALTER TABLE %I ALTER COLUMN project SET STATISTICS 0', work_table);
+    END LOOP;
+END
+$$;

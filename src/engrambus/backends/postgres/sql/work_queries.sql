@@ -1,6 +1,7 @@
 -- The queries of `sqlite/sql/work_queries.sql` in this dialect: the same names, values and columns (decision 123).
 -- No query names the project: row-level security does, so that one which forgets it finds nothing (decision 122).
--- What is gathered and written as many rows takes one array for each column.
+-- What is gathered and written as many rows takes one array for each column. Where tables are joined by number, the form
+-- says which is read first: the planner takes a project that it has no statistics of for a very small one.
 
 -- name: end_later_leases
 UPDATE work_tuples SET until = least(until, $1) WHERE state = 'claimed';
@@ -107,30 +108,40 @@ SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::big
 DELETE FROM work_posted WHERE path = $1 AND value = $2 AND live = $3 AND rank = $4 AND ordinal = $5;
 
 -- name: claim
-UPDATE work_tuples AS t SET state = 'claimed', attempts = attempts + 1, ready_at = 0, epoch = new.epoch,
-    counter = new.counter, worker = new.worker, until = new.until
-FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[])
-    AS new (epoch, counter, worker, until, ordinal)
-WHERE t.ordinal = new.ordinal;
+UPDATE work_tuples SET
+    state = 'claimed',
+    attempts = attempts + 1,
+    ready_at = 0,
+    epoch = ($1::bigint[])[array_position($5::bigint[], ordinal)],
+    counter = ($2::bigint[])[array_position($5::bigint[], ordinal)],
+    worker = ($3::text[])[array_position($5::bigint[], ordinal)],
+    until = ($4::bigint[])[array_position($5::bigint[], ordinal)]
+WHERE ordinal = ANY ($5::bigint[]);
 
 -- name: renew
-UPDATE work_tuples AS t SET until = new.until
-FROM unnest($1::bigint[], $2::bigint[])
-    AS new (until, ordinal)
-WHERE t.ordinal = new.ordinal;
+UPDATE work_tuples SET
+    until = ($1::bigint[])[array_position($2::bigint[], ordinal)]
+WHERE ordinal = ANY ($2::bigint[]);
 
 -- name: release
-UPDATE work_tuples AS t SET state = 'waiting', attempts = attempts - new.uncounted, ready_at = new.ready_at, epoch = NULL,
-    counter = NULL, worker = NULL, until = 0, needs = new.needs, grp = new.grp, due = new.due
-FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])
-    AS new (uncounted, ready_at, needs, grp, due, ordinal)
-WHERE t.ordinal = new.ordinal;
+UPDATE work_tuples SET
+    state = 'waiting',
+    attempts = attempts - ($1::bigint[])[array_position($6::bigint[], ordinal)],
+    ready_at = ($2::bigint[])[array_position($6::bigint[], ordinal)],
+    epoch = NULL,
+    counter = NULL,
+    worker = NULL,
+    until = 0,
+    needs = ($3::bigint[])[array_position($6::bigint[], ordinal)],
+    grp = ($4::bigint[])[array_position($6::bigint[], ordinal)],
+    due = ($5::bigint[])[array_position($6::bigint[], ordinal)]
+WHERE ordinal = ANY ($6::bigint[]);
 
 -- name: set_state
-UPDATE work_tuples AS t SET state = new.state, due = new.due
-FROM unnest($1::text[], $2::bigint[], $3::bigint[])
-    AS new (state, due, ordinal)
-WHERE t.ordinal = new.ordinal;
+UPDATE work_tuples SET
+    state = ($1::text[])[array_position($3::bigint[], ordinal)],
+    due = ($2::bigint[])[array_position($3::bigint[], ordinal)]
+WHERE ordinal = ANY ($3::bigint[]);
 
 -- name: insert_block
 INSERT INTO work_blocks (ordinal, blocker, reason, by) VALUES ($1, $2, $3, $4)
@@ -190,22 +201,24 @@ WHERE t.state = 'blocked' AND ($1::text IS NULL OR t.run = (SELECT r.number FROM
 ORDER BY t.ordinal LIMIT $2;
 
 -- name: end_tuple
-UPDATE work_tuples AS t SET state = new.state, ready_at = 0, epoch = NULL, counter = NULL, until = 0, ended = new.ended
-FROM unnest($1::text[], $2::bigint[], $3::bigint[])
-    AS new (state, ended, ordinal)
-WHERE t.ordinal = new.ordinal;
+UPDATE work_tuples SET
+    state = ($1::text[])[array_position($3::bigint[], ordinal)],
+    ready_at = 0,
+    epoch = NULL,
+    counter = NULL,
+    until = 0,
+    ended = ($2::bigint[])[array_position($3::bigint[], ordinal)]
+WHERE ordinal = ANY ($3::bigint[]);
 
 -- name: alarm
-UPDATE work_tuples AS t SET alarmed = 1
-FROM unnest($1::bigint[])
-    AS new (ordinal)
-WHERE t.ordinal = new.ordinal;
+UPDATE work_tuples SET
+    alarmed = 1
+WHERE ordinal = ANY ($1::bigint[]);
 
 -- name: mark_put_again
-UPDATE work_tuples AS t SET again = new.again
-FROM unnest($1::bytea[], $2::bigint[])
-    AS new (again, ordinal)
-WHERE t.ordinal = new.ordinal;
+UPDATE work_tuples SET
+    again = ($1::bytea[])[array_position($2::bigint[], ordinal)]
+WHERE ordinal = ANY ($2::bigint[]);
 
 -- name: add_spent
 UPDATE work_tuples SET micros = micros + $1, tokens = tokens + $2, held_micros = held_micros + $3,
@@ -399,8 +412,14 @@ FROM (
     WHERE state = 'claimed' AND lane = $1 AND epoch = $2 AND until <= $3
     UNION ALL
     SELECT ordinal, rank, grp FROM work_tuples WHERE state = 'claimed' AND lane = $4 AND epoch < $5
-) AS t JOIN work_groups AS g ON g.number = t.grp JOIN work_siblings AS s ON s.number = g.siblings
-    JOIN work_lane_runs AS l ON l.number = s.lane_run
+) AS t
+    CROSS JOIN LATERAL (SELECT siblings FROM work_groups WHERE number = t.grp OFFSET 0) AS g
+    CROSS JOIN LATERAL (
+        SELECT number, lane_run, parent, served FROM work_siblings WHERE number = g.siblings OFFSET 0
+    ) AS s
+    CROSS JOIN LATERAL (
+        SELECT number, lane, run, authority, served FROM work_lane_runs WHERE number = s.lane_run OFFSET 0
+    ) AS l
 ORDER BY t.ordinal;
 
 -- name: tuple_by_ordinal
@@ -410,13 +429,17 @@ WHERE t.ordinal = $1;
 
 -- name: posted_live
 SELECT {columns}
-FROM work_posted AS p JOIN work_tuples AS t ON t.ordinal = p.ordinal
+FROM work_posted AS p CROSS JOIN LATERAL (
+    SELECT * FROM work_tuples WHERE ordinal = p.ordinal OFFSET 0
+) AS t
 WHERE p.path = $1 AND p.value = $2 AND p.live = 1
 ORDER BY p.rank, p.ordinal;
 
 -- name: posted_all
 SELECT {columns}
-FROM work_posted AS p JOIN work_tuples AS t ON t.ordinal = p.ordinal
+FROM work_posted AS p CROSS JOIN LATERAL (
+    SELECT * FROM work_tuples WHERE ordinal = p.ordinal OFFSET 0
+) AS t
 WHERE p.path = $1 AND p.value = $2 AND p.ordinal > $3
 ORDER BY p.ordinal;
 
@@ -461,7 +484,8 @@ WITH latest AS MATERIALIZED (
     WHERE r.run <> $2
     ORDER BY last DESC NULLS LAST LIMIT $1
 ), found AS MATERIALIZED (
-    SELECT e.ordinal FROM latest AS l CROSS JOIN LATERAL (
+    SELECT e.ordinal FROM latest AS l
+    CROSS JOIN LATERAL (
         SELECT t.ordinal, t.ended FROM work_tuples AS t
         WHERE t.run = l.number AND t.ended > 0 AND (t.state <> 'dead' OR t.again IS NOT NULL)
         ORDER BY t.ended DESC LIMIT $1
@@ -608,9 +632,14 @@ ON CONFLICT (project, siblings, key) DO NOTHING
 RETURNING number;
 
 -- name: group_fields
-SELECT l.lane, l.run, l.authority, s.parent, g.key, r.run, l.number, s.number
-FROM work_groups AS g JOIN work_siblings AS s ON s.number = g.siblings JOIN work_lane_runs AS l ON l.number = s.lane_run
-    JOIN work_runs AS r ON r.number = l.run
+SELECT l.lane, l.run, l.authority, s.parent, g.key, (SELECT r.run FROM work_runs AS r WHERE r.number = l.run), l.number, s.number
+FROM work_groups AS g
+    CROSS JOIN LATERAL (
+        SELECT number, lane_run, parent, served FROM work_siblings WHERE number = g.siblings OFFSET 0
+    ) AS s
+    CROSS JOIN LATERAL (
+        SELECT number, lane, run, authority, served FROM work_lane_runs WHERE number = s.lane_run OFFSET 0
+    ) AS l
 WHERE g.number = $1;
 
 -- name: wait_of
@@ -637,8 +666,9 @@ UPDATE work_siblings SET served = $1 WHERE parent = $2 AND lane_run IN (
 );
 
 -- name: runs_in_turn
-SELECT l.number, l.rank, l.served, l.run, l.authority, r.run
-FROM work_lane_runs AS l JOIN work_runs AS r ON r.number = l.run
+SELECT l.number, l.rank, l.served, l.run, l.authority,
+    (SELECT r.run FROM work_runs AS r WHERE r.number = l.run)
+FROM work_lane_runs AS l
 WHERE l.open = 1 AND l.lane = $1 AND l.needs = $2
 ORDER BY l.rank DESC, l.served, l.run;
 
@@ -778,15 +808,27 @@ SELECT pool FROM work_starts WHERE pool BETWEEN $1 AND $2;
 
 -- name: lone
 SELECT t.ordinal, t.rank, t.grp, l.run, l.served, s.parent, s.served
-FROM work_tuples AS t JOIN work_groups AS g ON g.number = t.grp JOIN work_siblings AS s ON s.number = g.siblings
-    JOIN work_lane_runs AS l ON l.number = s.lane_run
+FROM work_tuples AS t
+    CROSS JOIN LATERAL (SELECT siblings FROM work_groups WHERE number = t.grp OFFSET 0) AS g
+    CROSS JOIN LATERAL (
+        SELECT number, lane_run, parent, served FROM work_siblings WHERE number = g.siblings OFFSET 0
+    ) AS s
+    CROSS JOIN LATERAL (
+        SELECT number, lane, run, authority, served FROM work_lane_runs WHERE number = s.lane_run OFFSET 0
+    ) AS l
 WHERE t.ordinal = $1;
 
 -- name: delayed_lone
 -- The first of the tuples whose time has come since the last claim.
 SELECT t.ordinal, t.rank, t.grp, l.run, l.served, s.parent, s.served
-FROM work_tuples AS t JOIN work_groups AS g ON g.number = t.grp
-    JOIN work_siblings AS s ON s.number = g.siblings JOIN work_lane_runs AS l ON l.number = s.lane_run
+FROM work_tuples AS t
+    CROSS JOIN LATERAL (SELECT siblings FROM work_groups WHERE number = t.grp OFFSET 0) AS g
+    CROSS JOIN LATERAL (
+        SELECT number, lane_run, parent, served FROM work_siblings WHERE number = g.siblings OFFSET 0
+    ) AS s
+    CROSS JOIN LATERAL (
+        SELECT number, lane, run, authority, served FROM work_lane_runs WHERE number = s.lane_run OFFSET 0
+    ) AS l
 WHERE t.state = 'waiting' AND t.due = 0 AND t.lane = $1 AND t.needs = $2 AND t.ready_at <= $3
 ORDER BY t.ready_at LIMIT $4;
 

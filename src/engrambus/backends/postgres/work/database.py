@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import count
@@ -19,6 +20,7 @@ LISTS = frozenset(
     }
 )
 """Queries whose rows may be very many, of which a caller mostly reads a few."""
+_NUMBERS = re.compile(r"\$(\d+)")
 FIRST_ROWS = 64
 MORE_ROWS = 512
 
@@ -32,7 +34,7 @@ def work_queries() -> Mapping[str, str]:
 @cache
 def _of_many_rows() -> frozenset[str]:
     """Return the names of the queries that take one array for each column."""
-    return frozenset(name for name, text in work_queries().items() if "unnest(" in text)
+    return frozenset(name for name, text in work_queries().items() if "unnest(" in text or "array_position(" in text)
 
 
 class PostgresWorkDatabase:
@@ -106,4 +108,4 @@ def _page(few: int) -> int:
 @cache
 def _width(query: str) -> int:
     """Return the number of arrays that a query takes."""
-    return query.count("[]")
+    return max(int(number) for number in _NUMBERS.findall(query))

@@ -63,6 +63,8 @@ PLANS = {
     "enable_seqscan": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
+    "enable_bitmapscan": "off",
+    "enable_sort": "off",
     "join_collapse_limit": "1",
     "jit": "off",
 }
