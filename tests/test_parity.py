@@ -38,6 +38,7 @@ LOCAL_COMMANDS = {
     "demo",
     "recover",
     "worker",
+    "migrate",
     "resume",
     "session list",
     "session end",

@@ -14,7 +14,7 @@ from tests.cli.runner import CommandResult, Shell
 ENDLESS = {"up", "mcp", "worker", "hook"}
 """Commands that serve or wait; `hook` answers its client in the client's own form."""
 CATALOG_FILES = {"catalog build", "catalog lint", "catalog diff"}
-NEED_NO_PROJECT = {"init", "demo", "doctor", "install", "uninstall", "keys import", *CATALOG_FILES}
+NEED_NO_PROJECT = {"init", "demo", "doctor", "install", "uninstall", "keys import", "migrate", *CATALOG_FILES}
 ENDED = [words for words in COMMANDS if words not in ENDLESS]
 
 

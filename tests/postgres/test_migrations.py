@@ -83,19 +83,24 @@ def test_a_login_without_rights_is_told_to_migrate_and_works_afterwards(postgres
         assert harness.gateway.store.verify() == []
 
 
-def test_an_older_schema_is_refused_until_it_is_migrated(empty_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("version", range(1, len(migrations())))
+def test_an_older_schema_is_refused_until_it_is_migrated(
+    empty_url: str, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
     every = migrations()
-    monkeypatch.setattr(module, "migrations", lambda: every[:1])
+    monkeypatch.setattr(module, "migrations", lambda: every[:version])
     open_and_close(empty_url)
     monkeypatch.setattr(module, "migrations", lambda: every)
     with pytest.raises(StoreSchemaOld) as refusal:
         open_and_close(empty_url)
-    assert (refusal.value.used, refusal.value.limit) == (1, every[-1].version)
+    assert (refusal.value.used, refusal.value.limit) == (version, every[-1].version)
     assert "engrambus migrate" in str(refusal.value.hint)
-    assert versions(empty_url) == [1]
+    assert versions(empty_url) == [*range(1, version + 1)]
     with closing(Database(empty_url)) as database:
-        assert migrate(database) == list(every[1:])
-    open_and_close(empty_url)
+        assert migrate(database) == list(every[version:])
+    with closing(PostgresHarness(empty_url)) as harness:
+        GatewayClient(harness).put("After the upgrade")
+        assert harness.gateway.store.verify() == []
 
 
 def test_a_newer_schema_is_refused_and_left_alone(empty_url: str) -> None:

@@ -149,7 +149,7 @@ class Proxy:
         while data := _receive(client):
             if self.is_armed and b"COMMIT" in data:
                 self.is_armed = False
-                self._cut(*self._open[::2], *([self._listener] if self._refuse else []))
+                self._cut(*([self._listener] if self._refuse else []), *self._open[::2])
                 if not self._deliver:
                     break
             server.sendall(data)

@@ -42,7 +42,7 @@ def machine(postgres_url: str) -> type[StoreAgreement]:
 
 
 def test_both_give_the_same_answers(machine: type[StoreAgreement]) -> None:
-    run_state_machine_as_test(machine, settings=SETTINGS)  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(machine, settings=SETTINGS)
 
 
 def test_both_give_the_same_answers_when_posting_lists_move_into_blocks_early(
@@ -50,4 +50,4 @@ def test_both_give_the_same_answers_when_posting_lists_move_into_blocks_early(
 ) -> None:
     monkeypatch.setattr(postings, "MAX_PENDING", 2)
     monkeypatch.setattr(postings, "MAX_TAIL", 3)
-    run_state_machine_as_test(machine, settings=SETTINGS)  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(machine, settings=SETTINGS)

@@ -100,7 +100,7 @@ def test_migrate_needs_a_database(shell: Shell) -> None:
 
 
 def test_a_missing_driver_is_named(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engrambus.backends.postgres.find_spec", lambda name: None)
+    monkeypatch.setattr("engrambus.backends.postgres.opening.find_spec", lambda name: None)
     problem = shell.run("init", "--json").problem
     assert problem["code"] == "STORE_DRIVER_MISSING"
     assert "engrambus[postgres]" in problem["hint"]

@@ -19,7 +19,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.types.numeric import Int8Dumper, NumericBinaryLoader, NumericLoader
 from psycopg.types.string import StrDumper
 
-from engrambus.backends.postgres import shown_url
+from engrambus.backends.postgres.opening import shown_url
 from engrambus.backends.postgres.problems import naming_the_server, server_problem
 from engrambus.core.lock import LOCK_SECONDS
 from engrambus.errors import StoreRights, StoreUnreachable, StoreUrlInvalid

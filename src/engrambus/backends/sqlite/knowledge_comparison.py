@@ -118,12 +118,12 @@ class KnowledgeComparison:
         draft_state: KnowledgeIndexState,
     ) -> Iterator[Finding]:
         """Check that every engram is on the list of each of its keys and on no other, and how many are live."""
-        return self.find_miscounted(index, queries(), draft)
+        return self.find_miscounted(index, queries(), draft, "index.db, ")
 
     def find_miscounted(
-        self, index: SqlConnection, sql: Mapping[str, str], draft: apsw.Connection
+        self, index: SqlConnection, sql: Mapping[str, str], draft: apsw.Connection, place: str = ""
     ) -> Iterator[Finding]:
-        """Check the lists and counts of an index on any database; `sql` are its queries."""
+        """Check the lists and counts of an index on any database; `sql` are its queries, `place` says where it is."""
         expected, counted = self._expected.copy(), Counter(_live(draft))
         for ordinal, space, kind, more_keys, body in _swept(index, draft):
             engram, keys = decode_engram(body), more_keys.split()
@@ -131,16 +131,16 @@ class KnowledgeComparison:
             expected.post([(ordinal, tokens_of(PAST + space, engram, keys))])
             counted[space, kind] -= 1
         if {key: count for key, count in counted.items() if count} != _live(index):
-            yield Finding(what=f"{DIFFERS}: engrams are miscounted", where="table live", is_copy=True)
+            yield Finding(what=f"{DIFFERS}: engrams are miscounted", where=f"{place}table live", is_copy=True)
         actual = PostingsSum(self._weights)
         for token, chunk in all_postings(index, sql):
             actual.add_chunk(token, chunk)
         if actual.count != expected.count:
             problem = f"{DIFFERS}: there are {actual.count:,} postings where {expected.count:,} belong"
-            yield Finding(what=problem, where="postings", is_copy=True)
+            yield Finding(what=problem, where=f"{place}postings", is_copy=True)
         elif actual.total != expected.total:
             problem = f"{DIFFERS}: an engram is not on the lists of its keys"
-            yield Finding(what=problem, where="postings", is_copy=True)
+            yield Finding(what=problem, where=f"{place}postings", is_copy=True)
 
 
 def _live(connection: SqlConnection) -> dict[tuple[str, str], int]:
