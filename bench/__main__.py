@@ -27,6 +27,7 @@ from bench.memory import memory_rows
 from bench.messages import message_rows
 from bench.page import page_rows
 from bench.peers import peer_rows
+from bench.postgres_queue import postgres_queue_rows
 from bench.read_ahead import read_ahead_rows
 from bench.recall import questions_by_kind, recall_rows, recall_times
 from bench.schedules import schedule_rows
@@ -107,6 +108,7 @@ def measure(scratch: Path, sizes: tuple[int, ...], *, peers: bool) -> list[Row]:
             )
         progress.update(task, description="work")
         rows += work_rows(scratch, peers=peers)
+        rows += postgres_queue_rows() if peers else []
         rows += schedule_rows(scratch / "schedules")
         rows += limit_rows(scratch, WAITING if peers else WAITING[:2])
         progress.update(task, description="garbage collection")

@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from engrambus.backends.postgres.connections import Database
     from engrambus.backends.postgres.migrations import Migration
     from engrambus.backends.postgres.store import PostgresStore
+    from engrambus.backends.postgres.work import PostgresWork
     from engrambus.backends.shared_folder import LinesOf, WrittenFiles
     from engrambus.backends.shared_ref import SyncedRef
     from engrambus.backends.sqlite.work import SqliteWork
@@ -193,7 +194,7 @@ def open_project(
     shared.deliver(store)  # decision 10: finish what a process that died had promoted and not delivered
     return Gateway(
         store=store,
-        evidence=_evidence(project, settings, journal_key, repositories, store, tuple_space),
+        evidence=_evidence(project, settings, repositories, store, tuple_space),
         project_files=project_files,
         # decision 4: keys are outside the project, so that a copy of its files cannot sign tokens
         key=TokenKey.load(settings.key_folder(project.project_id)),
@@ -237,7 +238,6 @@ def _tuple_space(
 
     @naming_the_disk()
     def open_space() -> TupleSpace:
-        from engrambus.backends.sqlite.work import SqliteWork, create_work
         from engrambus.policy.guardrails import DiskBreaker
         from engrambus.space.hook_sources import find_hooks
         from engrambus.space.tuples import TupleSpace
@@ -245,19 +245,11 @@ def _tuple_space(
         space = settings.space()
         # decision 114: before anything is opened; a hook that cannot be loaded may be there to forbid something.
         active_hooks = find_hooks(settings.hook_modules, hooks, project.root)
-        check_remains(project.state, WORK_JOURNAL, journal_key)
-        create_work(project.state, journal_key, project=project.project_id, now_us=clock.now())
-        store = SqliteWork(
-            project.state,
-            journal_key,
-            clock,
-            indexed=space.indexed_fields,
-            on_progress=progress,
-            lock_seconds=settings.lock_seconds,
-        )
+        store, boot = _open_work(project, settings, journal_key, clock, progress)
         options: dict[str, Any] = {
             "settings": space,
             "lookup": lambda name: project_files.catalog().lookup(name),
+            "boot": boot,
             "breaker": DiskBreaker(project.state, lambda: retention().free_mb_floor).check,
         }
         if not active_hooks:
@@ -287,10 +279,6 @@ def _tuple_space(
             record = view.run(run)
         return record is None or record.ended
 
-    def has_journal() -> bool:
-        check_remains(project.state, WORK_JOURNAL, journal_key)
-        return is_file(project.state / WORK_JOURNAL)
-
     bodies = _bodies(project, settings)
 
     return LazyTupleSpace(
@@ -299,9 +287,67 @@ def _tuple_space(
         ci=settings.ci,
         open_collector=open_collector,
         on_progress=progress,
-        has_journal=has_journal,
+        has_journal=lambda: _has_work(project, settings, journal_key),
         has_run_ended=has_run_ended,
     )
+
+
+def _clock_of_work(gateway: Gateway, settings: Settings) -> Clock:
+    """Return the clock by which steps meet deadlines: this machine's, or that of the database server."""
+    if settings.store_url is not None:
+        from engrambus.backends.postgres.work import PostgresWork
+
+        store = gateway.tuple_space.space.store
+        if isinstance(store, PostgresWork):
+            return store.clock
+    return SystemClock()
+
+
+def _open_work(
+    project: Project,
+    settings: Settings,
+    journal_key: JournalKey,
+    clock: Clock,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[SqliteWork | PostgresWork, Callable[[], str] | None]:
+    """Open the work store of a project, which is created if there is none.
+
+    Besides, return what names the boot that claims belong to; None for this machine's.
+    """
+    indexed = settings.space().indexed_fields
+    if settings.store_url is None:
+        from engrambus.backends.sqlite.work import SqliteWork, create_work
+
+        check_remains(project.state, WORK_JOURNAL, journal_key)
+        create_work(project.state, journal_key, project=project.project_id, now_us=clock.now())
+        seconds = settings.lock_seconds
+        store = SqliteWork(
+            project.state, journal_key, clock, indexed=indexed, on_progress=progress, lock_seconds=seconds
+        )
+        return store, None
+    from engrambus.backends.postgres.work import PostgresWork, create_work_in
+
+    database = _open_database(settings.store_url, settings)
+    try:
+        create_work_in(database, journal_key, project=project.project_id, now_us=clock.now())
+        # decision 123: the clocks of hosts may differ, and the server's is that of all of them
+        its_clock = None if isinstance(clock, SystemClock) else clock
+        work = PostgresWork(database, journal_key, project.project_id, its_clock, indexed=indexed)
+    except BaseException:
+        database.close()
+        raise
+    return work, work.boot
+
+
+def _has_work(project: Project, settings: Settings, journal_key: JournalKey) -> bool:
+    """True if anything was ever put in a project, so that there is a journal of work; none is created."""
+    if settings.store_url is None:
+        check_remains(project.state, WORK_JOURNAL, journal_key)
+        return is_file(project.state / WORK_JOURNAL)
+    from engrambus.backends.postgres.work import has_work
+
+    with closing(_open_database(settings.store_url, settings)) as database:
+        return has_work(database, project.project_id)
 
 
 def _bodies(
@@ -352,7 +398,7 @@ def open_worker_dependencies(
     for module in modules:
         import_module(module)
     load_entry_points(warn)
-    clock = clock or SystemClock()
+    clock = clock or _clock_of_work(gateway, settings)
     space = settings.space()
     from_environment = Quotas(cpu_quota_pct=space.cpu_quota_pct, max_processes=space.max_processes)
     of_worker = lowest_quotas(
@@ -499,19 +545,17 @@ def set_project_time(
 
 def _stores_with_time(
     project: Project, settings: Settings, clock: Clock
-) -> Iterator[tuple[str, bool, SqliteStore | PostgresStore | SqliteWork]]:
+) -> Iterator[tuple[str, bool, SqliteStore | PostgresStore | SqliteWork | PostgresWork]]:
     """Yield the stores of a project and the shared ones that there are, each with its journal and if that is knowledge.
 
     The journal is named by its path; in a database, by the URL without a password.
     """
-    from engrambus.backends.sqlite.work import SqliteWork
-
     seconds = settings.lock_seconds
     yield _store_name(project, settings), True, _open_store(project, settings, clock)
-    if is_file(project.state / WORK_JOURNAL):
-        indexed, key = settings.space().indexed_fields, _key_of(project, settings)
-        work = SqliteWork(project.state, key, clock, indexed=indexed, lock_seconds=seconds)
-        yield str(project.state / WORK_JOURNAL), False, work
+    key = _key_of(project, settings)
+    if _has_work(project, settings, key):
+        name = store_name(settings) if settings.store_url else str(project.state / WORK_JOURNAL)
+        yield name, False, _open_work(project, settings, key, clock)[0]
     for scope in SHARED_SCOPES:
         folder = settings.shared_folder(scope)
         if is_file(folder / JOURNAL):
@@ -869,7 +913,6 @@ def _memory_stores(project: Project, derived: Path, start: Path) -> Callable[[tu
 def _evidence(
     project: Project,
     settings: Settings,
-    journal_key: JournalKey,
     repositories: Repositories,
     store: Store,
     tuple_space: LazyTupleSpace,
@@ -880,8 +923,7 @@ def _evidence(
         return pointers.UrlSettings(hosts=frozenset(urls.hosts)) if urls.enabled else None
 
     def read_work(read: Callable[[WorkView], T]) -> T | None:
-        check_remains(project.state, WORK_JOURNAL, journal_key)
-        if not is_file(project.state / WORK_JOURNAL):  # opening the tuple space would create it
+        if not tuple_space.has_journal():  # opening the tuple space would create it
             return None
         with tuple_space.space.store.read() as view:
             return read(view)

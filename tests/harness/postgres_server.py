@@ -39,10 +39,10 @@ def binaries() -> Path | None:
 class PostgresServer:
     """One server on a socket in a temporary folder. Its syncs are off unless a test is about them."""
 
-    def __init__(self, *, fsync: bool = False, settings: tuple[str, ...] = ()) -> None:
+    def __init__(self, *, fsync: bool = False, settings: tuple[str, ...] = (), scratch: str | None = SCRATCH) -> None:
         folder = binaries()
         assert folder is not None
-        self.folder = Path(tempfile.mkdtemp(prefix="engrambus-pg-", dir=SCRATCH))
+        self.folder = Path(tempfile.mkdtemp(prefix="engrambus-pg-", dir=scratch))
         self._account = _account()
         if self._account:
             os.chown(self.folder, self._account.pw_uid, self._account.pw_gid)

@@ -13,10 +13,11 @@ from pathlib import Path
 import apsw
 import pytest
 
+from engrambus.backends.sql.work import projection, view
+from engrambus.backends.sql.work.projection import MAX_PENDING_FIGURES, MERGED_IDS
 from engrambus.backends.sqlite.store import over_journals
-from engrambus.backends.sqlite.work import WORK_INDEX, WORK_JOURNAL, SqliteWork, projection, view
+from engrambus.backends.sqlite.work import WORK_INDEX, WORK_JOURNAL, SqliteWork
 from engrambus.backends.sqlite.work.index import COMPARED
-from engrambus.backends.sqlite.work.projection import MAX_PENDING_FIGURES, MERGED_IDS
 from engrambus.core import SECOND_US, print_time
 from engrambus.core.journal import set_damage_aside
 from engrambus.core.journal.format import stated_mark

@@ -20,7 +20,7 @@ from psycopg.types.numeric import Int8Dumper, NumericBinaryLoader, NumericLoader
 from psycopg.types.string import StrDumper
 
 from engrambus.backends.postgres.opening import shown_url
-from engrambus.backends.postgres.problems import naming_the_server
+from engrambus.backends.postgres.problems import naming_the_server, server_problem
 from engrambus.core.lock import LOCK_SECONDS
 from engrambus.errors import StoreRights, StoreUnreachable, StoreUrlInvalid
 
@@ -37,6 +37,7 @@ POOL_SECONDS = 10.0
 IDLE_SECONDS = 60.0
 """After that a connection that nobody uses is closed."""
 LEAST_VERSION = 140000
+_BEGIN_READING = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _HIDDEN = "***"
 _NO_CHARACTER = "\ufdd0"
 """A code point that is no character and never will be."""
@@ -291,6 +292,49 @@ class Database:
             self._abandon(connection)
             raise
         self._pool.give_back(connection)
+
+    @contextmanager
+    def pipelined(
+        self, project: int, queries: Mapping[str, str], settings: Mapping[str, str], *, read_only: bool = False
+    ) -> Iterator[ProjectSession]:
+        """Open a transaction as `writing` or `reading` do, without waiting for answers that nobody reads.
+
+        Statements are sent as they come, and so is COMMIT: one exchange for all that follow the last read. `settings`
+        hold for the transaction, besides those of every transaction.
+        """
+        with naming_the_server(self.name):
+            connection, _ = self._pool.take()
+        is_commit = False
+        try:
+            with connection.pipeline():
+                connection.execute(_BEGIN_READING if read_only else "BEGIN", prepare=False)
+                self._configure(connection, project, settings)
+                yield ProjectSession(connection, queries)
+                is_commit = not read_only
+                connection.execute("ROLLBACK" if read_only else "COMMIT", prepare=False)
+        except psycopg.Error as problem:
+            self._abandon(connection)
+            refusal = server_problem(problem, self.name, is_commit=is_commit)
+            if refusal is None:
+                raise
+            raise refusal from problem
+        except BaseException:
+            self._abandon(connection)
+            raise
+        self._pool.give_back(connection)
+
+    def _configure(self, connection: psycopg.Connection[Any], project: int, settings: Mapping[str, str]) -> None:
+        """Make all settings of a transaction by one statement."""
+        values = {
+            "search_path": SCHEMA,
+            "engrambus.project": str(project),
+            "lock_timeout": str(max(1, round(self.lock_seconds * 1000))),
+            **settings,
+        }
+        if self.facts.is_exempt:
+            values["role"] = MEMBER
+        calls = ", ".join(f"set_config('{name}', ${place + 1}, true)" for place, name in enumerate(values))
+        RawCursor(connection).execute(f"SELECT {calls}", [*values.values()])  # type: ignore[arg-type]  # our own names
 
     def _settings(self, project: int) -> str:
         role = f"SET LOCAL ROLE {MEMBER}; " if self.facts.is_exempt else ""

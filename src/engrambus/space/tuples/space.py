@@ -77,15 +77,23 @@ class TupleSpace:
         *,
         settings: SpaceSettings | None = None,
         lookup: YoolLookup | None = None,
-        boot: str | None = None,
+        boot: str | Callable[[], str] | None = None,
         breaker: Callable[[], None] | None = None,
     ) -> None:
-        """`breaker` raises DiskPressure while the disk is too full for more work."""
+        """`breaker` raises DiskPressure while the disk is too full for more work.
+
+        `boot` names what claims do not outlive, or returns its name now; by default the boot of this machine.
+        """
         self.store = store
         self.settings = settings or SpaceSettings()
         self._lookup = lookup
-        self.boot = boot_id() if boot is None else boot
+        self._boot = boot_id() if boot is None else boot
         self._breaker = breaker
+
+    @property
+    def boot(self) -> str:
+        """What claims do not outlive: claims of an earlier boot have ended."""
+        return self._boot if isinstance(self._boot, str) else self._boot()
 
     # Linda's operations: out, rd, in
 

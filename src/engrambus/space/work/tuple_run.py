@@ -21,6 +21,7 @@ from engrambus.errors import (
     HookRefusal,
     StaleFence,
     StoreBusy,
+    StoreUnreachable,
     TupleNotFound,
     YoolForbidden,
     YoolNotFound,
@@ -519,7 +520,7 @@ class TupleRun:
             try:
                 answers, _ = self._deps.space.complete([results])
                 break
-            except (DiskPressure, StoreBusy):  # the results wait for as long as the claim can last
+            except (DiskPressure, StoreBusy, StoreUnreachable):  # the results wait for as long as the claim can
                 if time.monotonic() >= ends or self.stop.wait(PRESSURE_RETRY_SECONDS):
                     raise
         if answers[0] is not None:

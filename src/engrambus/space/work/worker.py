@@ -12,7 +12,7 @@ from typing import Any
 
 from engrambus.core import SECOND_US
 from engrambus.core.process_names import process_name
-from engrambus.errors import BudgetExceeded, CatalogRefusal, DiskPressure, EngramBusError, StoreBusy
+from engrambus.errors import BudgetExceeded, CatalogRefusal, DiskPressure, EngramBusError, StoreBusy, StoreUnreachable
 from engrambus.evidence.receipts import Receipt
 from engrambus.space.tuples import (
     ABSENT,
@@ -168,7 +168,7 @@ class LaneWorkerPool:
                 before_claim=self._deps.sweep,  # counts first what the step of a killed worker spent
                 on_ended=self._report_ended,
             )
-        except (DiskPressure, CatalogRefusal, StoreBusy) as refusal:
+        except (DiskPressure, CatalogRefusal, StoreBusy, StoreUnreachable) as refusal:
             if until_empty:
                 raise
             self._report(Progress(kind="pressure", tuple_id="", error=refusal.detail))

@@ -624,17 +624,23 @@ WHERE c.until > ?1 AND (?2 IS NULL OR EXISTS (
 ))
 ORDER BY c.until LIMIT 1;
 
--- name: open_pools
--- The pools from the first to the second name.
+-- name: open_held_lane_runs
+-- What the pools from the first to the second name hold.
 UPDATE lane_runs SET open = 1 WHERE open = 0 AND number IN (
     SELECT s.lane_run FROM held AS h CROSS JOIN groups AS g ON g.number = h.grp
         CROSS JOIN siblings AS s ON s.number = g.siblings
     WHERE h.pool BETWEEN ?1 AND ?2
 );
+
+-- name: open_held_siblings
 UPDATE siblings SET open = 1 WHERE open = 0 AND number IN (
     SELECT g.siblings FROM held AS h CROSS JOIN groups AS g ON g.number = h.grp WHERE h.pool BETWEEN ?1 AND ?2
 );
+
+-- name: open_held_groups
 UPDATE groups SET state = 1 WHERE number IN (SELECT grp FROM held WHERE pool BETWEEN ?1 AND ?2);
+
+-- name: forget_held
 DELETE FROM held WHERE pool BETWEEN ?1 AND ?2;
 
 -- name: forget_closed
@@ -882,3 +888,13 @@ SELECT count(*) FROM schedules INDEXED BY schedule_authors WHERE added_by = ?;
 
 -- name: next_look
 SELECT min(look) FROM schedules INDEXED BY schedule_looks WHERE look < ?;
+
+-- name: yool_names
+SELECT name FROM yools;
+
+-- name: served_runs
+SELECT number, lane, run, served FROM lane_runs ORDER BY number;
+
+-- name: served_parents
+SELECT s.number, l.lane, l.run, s.parent, s.served FROM siblings AS s JOIN lane_runs AS l ON l.number = s.lane_run
+ORDER BY s.number;

@@ -9,18 +9,23 @@ import apsw
 import msgspec
 
 from engrambus.backends.facts import decode_work_facts
-from engrambus.backends.sql.positions import encode_clock
+from engrambus.backends.sql.positions import encode_clock, read_position
+from engrambus.backends.sql.work.figures import all_figures
+from engrambus.backends.sql.work.projection import WorkProjection
+from engrambus.backends.sql.work.state import WorkIndexState, new_shape, read_row
+from engrambus.backends.sql.work.view import SqlWorkView
 from engrambus.backends.sqlite.comparison import DIFFERS, ComparedTable, whole_tables
 from engrambus.backends.sqlite.connections import FileId
 from engrambus.backends.sqlite.queries import queries, schema
-from engrambus.backends.sqlite.work.projection import LAYOUT, WorkProjection
-from engrambus.backends.sqlite.work.state import QUERIES, WorkIndexState, new_shape, parent_turn, read_row, run_turn
-from engrambus.backends.sqlite.work.view import SqliteWorkView
+from engrambus.backends.sqlite.work.database import QUERIES, SqliteWorkDatabase
 from engrambus.core import ProjectTime, boot_id
 from engrambus.core.journal import JournalPosition
 from engrambus.gateway.ports import Finding
 from engrambus.space.schedules import ScheduleFact, ScheduleView
 from engrambus.space.tuples import STAMPED_FIELDS, Fact, TupleDone
+
+LAYOUT = 12
+"""Version of `sql/work.sql`; an index of another version is rebuilt."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -112,7 +117,7 @@ class WorkIndex:
             self._indexed = tuple(sorted({*indexed, *self._indexed}))
             return None
         self._indexed = indexed
-        return read_row(row, indexed)
+        return read_row(row, indexed, read_position(row[3:8]))
 
     def save_state(self, connection: apsw.Connection, state: WorkIndexState) -> None:
         """Write the state row."""
@@ -147,11 +152,11 @@ class WorkIndex:
 
     def projection(self, connection: apsw.Connection, state: WorkIndexState) -> WorkProjection:
         """Return a projection that writes through `connection`."""
-        return WorkProjection(connection, state)
+        return WorkProjection(SqliteWorkDatabase(connection), state)
 
     def replay_projection(self, connection: apsw.Connection, state: WorkIndexState) -> WorkProjection:
         """Return a projection that writes through `connection`."""
-        return WorkProjection(connection, state)
+        return WorkProjection(SqliteWorkDatabase(connection), state)
 
     def end_batch(self, projection: WorkProjection, now_us: int) -> None:
         """Write what the batch has gathered; figures only when they have become many."""
@@ -163,13 +168,13 @@ class WorkIndex:
 
     def decision_view(self, projection: WorkProjection, time: ProjectTime) -> ScheduleView:
         """Return the view that a change decides on; the projection reuses the tuples it reads."""
-        return SqliteWorkView(projection.connection, projection.state, time.now_us, projection)
+        return SqlWorkView(projection.database, projection.state, time.now_us, projection)
 
     def read_view(
         self, connection: apsw.Connection, state: WorkIndexState, time: ProjectTime, file: FileId
     ) -> ScheduleView:
         """Return the view of a snapshot."""
-        return SqliteWorkView(connection, state, time.now_us)
+        return SqlWorkView(SqliteWorkDatabase(connection), state, time.now_us)
 
     def upkeep_after(self, view: ScheduleView) -> None:
         """No read calls for upkeep."""
@@ -189,44 +194,14 @@ class WorkComparison:
 
     def projection(self, draft: apsw.Connection, state: WorkIndexState) -> WorkProjection:
         """Return a projection that applies facts to the draft."""
-        return WorkProjection(draft, state)
+        return WorkProjection(SqliteWorkDatabase(draft), state)
 
     def find_rest(
         self, index: apsw.Connection, draft: apsw.Connection, state: WorkIndexState, draft_state: WorkIndexState
     ) -> Iterator[Finding]:
         """Compare the figures."""
-        actual, expected = _figures(index, state), _figures(draft, draft_state)
+        actual = all_figures(SqliteWorkDatabase(index), state)
+        expected = all_figures(SqliteWorkDatabase(draft), draft_state)
         for table in expected:
             if actual[table] != expected[table]:
                 yield Finding(what=f"{DIFFERS}: figures are others", where=f"work.db, table {table}", is_copy=True)
-
-
-def _figures(connection: apsw.Connection, state: WorkIndexState) -> dict[str, Any]:
-    """Return all figures, whether they are in their tables or still pending."""
-    view = SqliteWorkView(connection, state, state.position.at_us)
-    rows: Any = connection.execute("SELECT name FROM yools")
-    yools = sorted({*(name for (name,) in rows), *state.figures.yools})
-    return {
-        "lanes": view.lane_counts(),
-        "runs": view.run_totals(),
-        "yools": [(name, view.cost_history(name)) for name in yools],
-        "turns": _turns(connection, state),
-    }
-
-
-def _turns(connection: apsw.Connection, state: WorkIndexState) -> list[tuple[Any, ...]]:
-    """Return the last claims of lanes and runs, and of the children of a parent in them."""
-    turns = state.figures.turns
-    runs: Any = connection.execute("SELECT number, lane, run, served FROM lane_runs ORDER BY number")
-    served_runs = [(number, turns.get(run_turn(lane, run), served)) for number, lane, run, served in runs]
-    children: Any = connection.execute(
-        "SELECT s.number, l.lane, l.run, s.parent, s.served FROM siblings AS s "
-        "JOIN lane_runs AS l ON l.number = s.lane_run ORDER BY s.number"
-    )
-    return [
-        *served_runs,
-        *(
-            (number, turns.get(parent_turn(lane, run, parent), served))
-            for number, lane, run, parent, served in children
-        ),
-    ]

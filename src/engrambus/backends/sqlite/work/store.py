@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from engrambus.backends.sql.work.projection import WorkProjection
+from engrambus.backends.sql.work.state import WorkIndexState
+from engrambus.backends.sql.work.waiters import kinds_concerned
 from engrambus.backends.sqlite.indexed_store import IndexedStore
 from engrambus.backends.sqlite.journal_index import OnProgress
 from engrambus.backends.sqlite.work.index import WorkIndex
-from engrambus.backends.sqlite.work.projection import WorkProjection
-from engrambus.backends.sqlite.work.state import WorkIndexState
 from engrambus.backends.sqlite.work.wakeups import Wakeups
 from engrambus.backends.sqlite.work.worker_files import WorkerFiles
 from engrambus.backends.sqlite.work_files import WORK_INDEX, WORK_JOURNAL, WORK_LOCK
@@ -19,29 +20,11 @@ from engrambus.core import Clock
 from engrambus.core.journal import JournalKey, create_journal, derived_folder
 from engrambus.core.lock import LOCK_SECONDS
 from engrambus.space.schedules import (
-    ScheduleAdded,
     ScheduleDecide,
-    ScheduleEmitted,
-    ScheduleMoved,
-    ScheduleRefused,
-    ScheduleResumed,
-    ScheduleSkipped,
     ScheduleView,
 )
 from engrambus.space.tuples import (
-    AgentsFolded,
-    BatchSpawned,
-    FoldedEnded,
-    LimitRemoved,
-    LimitSet,
     RunningWorker,
-    TupleBlocked,
-    TupleClaimed,
-    TupleDone,
-    TuplePut,
-    TupleReleased,
-    TupleTaken,
-    TupleUnblocked,
     Waiter,
     WaitKind,
 )
@@ -50,29 +33,6 @@ T = TypeVar("T")
 
 WAKEUP_FOLDER = "wakeups"
 WORKER_FOLDER = "workers"
-
-NONE: frozenset[str] = frozenset()
-WAITERS: dict[type[Any], frozenset[str]] = {
-    TuplePut: frozenset({"work", "any"}),
-    TupleReleased: frozenset({"work", "any"}),
-    TupleDone: frozenset({"room", "any"}),
-    TupleTaken: frozenset({"room", "any"}),
-    TupleClaimed: frozenset({"room"}),
-    LimitSet: frozenset({"work", "any"}),
-    LimitRemoved: frozenset({"work", "any"}),
-    TupleBlocked: frozenset({"any"}),
-    TupleUnblocked: frozenset({"work", "any"}),
-    BatchSpawned: frozenset({"work", "any"}),
-    AgentsFolded: frozenset({"room", "any"}),
-    FoldedEnded: frozenset({"any"}),
-    ScheduleAdded: frozenset({"schedules"}),
-    ScheduleEmitted: frozenset({"schedules"}),
-    ScheduleSkipped: frozenset({"schedules"}),
-    ScheduleRefused: frozenset({"schedules"}),
-    ScheduleResumed: frozenset({"schedules"}),
-    ScheduleMoved: frozenset({"schedules"}),
-}
-"""Kinds of waiters that each fact may concern."""
 
 
 def create_work(folder: Path, key: JournalKey, *, project: str, now_us: int) -> None:
@@ -111,10 +71,7 @@ class SqliteWork(IndexedStore[WorkIndexState, WorkProjection, ScheduleView]):
 
         def decide_and_note(view: ScheduleView) -> tuple[Sequence[Any], T]:
             facts, answer = decide(view)
-            for kind in set(map(type, facts)):
-                self._concerned |= WAITERS.get(kind, NONE)
-                if kind is TupleDone and view.limit_rules():
-                    self._concerned.add("work")  # it may have freed a slot that others wait for
+            self._concerned |= kinds_concerned(facts, view)
             return facts, answer
 
         return super().commit(decide_and_note, synced=synced)

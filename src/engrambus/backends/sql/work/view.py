@@ -1,4 +1,4 @@
-"""Reading the work index as of one moment."""
+"""Reading the tables of work as of one moment."""
 
 from __future__ import annotations
 
@@ -8,31 +8,26 @@ from itertools import islice
 from operator import add
 from typing import Any
 
-import apsw
 import msgspec
 
-from engrambus.backends.sqlite.queries import queries
-from engrambus.backends.sqlite.work.projection import (
+from engrambus.backends.sql.work.database import WorkDatabase, print_id, raw_id
+from engrambus.backends.sql.work.projection import (
     ALL_POOLS,
     RUN_COLUMNS,
     WorkProjection,
     agent_from_row,
-    id_head,
-    id_key,
-    print_id,
-    raw_id,
     record_from_row,
 )
-from engrambus.backends.sqlite.work.schedule_rows import ScheduleRows
-from engrambus.backends.sqlite.work.state import (
+from engrambus.backends.sql.work.schedule_rows import ScheduleRows
+from engrambus.backends.sql.work.state import (
     KNOWN_RULES,
     KNOWN_SHAPE,
-    QUERIES,
+    MAX_KNOWN_ROWS,
     GroupFields,
     WorkIndexState,
     read_history,
 )
-from engrambus.backends.sqlite.work.walk import LaneNeeds, LoneTuple, Walk
+from engrambus.backends.sql.work.walk import LaneNeeds, LoneTuple, Walk
 from engrambus.core import SECOND_US, is_digest
 from engrambus.core.database import FileDamaged
 from engrambus.evidence.receipts import Receipt
@@ -81,7 +76,6 @@ from engrambus.space.tuples import (
     unfinished_yools,
 )
 
-MAX_IDS_PER_QUERY = 256
 MAX_POSTED = 256
 """Tuples of an indexed field that are put in turn: of the highest priorities the oldest."""
 MAX_PROMOTED = 1024
@@ -98,8 +92,8 @@ _NEEDS = 27
 """Position in a row of the number of what its tuple needs."""
 
 
-class SqliteWorkView:
-    """The work index through one connection, inside one transaction. `WorkView` and `ScheduleView` document the
+class SqlWorkView:
+    """The tables of work inside one transaction. `WorkView` and `ScheduleView` document the
     methods.
 
     Tuples that a change may decide on are noted in `read`, so that the projection need not read them again.
@@ -107,19 +101,18 @@ class SqliteWorkView:
 
     def __init__(
         self,
-        connection: apsw.Connection,
+        database: WorkDatabase,
         state: WorkIndexState,
         as_of: int,
         projection: WorkProjection | None = None,
     ) -> None:
         """`projection` writes what a change decides; None for a reader."""
-        self._connection = connection
-        self._sql = queries(QUERIES)
+        self._database = database
         self._state = state
         self._as_of = as_of
         self._projection = projection
         self._read: dict[str, TupleRecord] = {} if projection is None else projection.read
-        self._schedules = ScheduleRows(connection)
+        self._schedules = ScheduleRows(database)
 
     @property
     def as_of(self) -> int:
@@ -134,7 +127,7 @@ class SqliteWorkView:
     def find(self, tuple_id: str) -> TupleRecord | None:
         if not is_digest(tuple_id):
             return None
-        row = self._row("tuple", *id_key(tuple_id))
+        row = self._row("tuple", *self._database.id_key(tuple_id))
         if row is None:
             return None
         record = record_from_row(row)
@@ -145,8 +138,8 @@ class SqliteWorkView:
         fresh = self._state.fresh_claims
         records = {tuple_id: fresh[tuple_id] for tuple_id in ids if tuple_id in fresh}
         missing = [tuple_id for tuple_id in ids if tuple_id not in records and is_digest(tuple_id)]
-        for heads in _heads(missing):
-            rows = self._connection.execute(self._sql["tuples"].replace("(?)", _placeholders(len(heads))), heads)
+        if missing:
+            rows = self._database.rows_of_ids("tuples", missing)
             records |= {record.id: record for record in map(record_from_row, rows)}
         self._read |= records
         return {tuple_id: records[tuple_id] for tuple_id in ids if tuple_id in records} if missing else records
@@ -260,9 +253,7 @@ class SqliteWorkView:
         """Let delayed tuples that are due now wait like the others; a reader only looks at some of them."""
         projection = self._projection
         if projection is not None:
-            promoted: list[Any] = self._connection.execute(
-                self._sql["promote"], (lane, needs, self._as_of, MAX_PROMOTED)
-            ).fetchall()
+            promoted: list[Any] = [*self._database.rows("promote", lane, needs, self._as_of, MAX_PROMOTED)]
             for ordinal, group in promoted:
                 projection.fill_group(group, ordinal)
             return
@@ -397,7 +388,7 @@ class SqliteWorkView:
         tuple_id = pattern.equal_to("id")
         if tuple_id is not ABSENT:
             valid = isinstance(tuple_id, str) and is_digest(tuple_id)
-            row = self._row("tuple", *id_key(tuple_id)) if valid else None
+            row = self._row("tuple", *self._database.id_key(tuple_id)) if valid else None
             return iter([row] if row and row[0] > after and row[2] != "taken" else [])
         for path in self._state.indexed:
             value = index_value(pattern.equal_to(path))
@@ -499,7 +490,7 @@ class SqliteWorkView:
         return state.has_batches
 
     def batch(self, batch_id: str) -> BatchRecord | None:
-        row = self._row("batch", *id_key(batch_id)) if is_digest(batch_id) else None
+        row = self._row("batch", *self._database.id_key(batch_id)) if is_digest(batch_id) else None
         return _batch_from_row(row) if row else None
 
     def list_batches(self, run: str | None, *, limit: int, before: int | None = None) -> list[BatchRecord]:
@@ -542,10 +533,8 @@ class SqliteWorkView:
         return counts
 
     def agents(self, tuple_ids: Sequence[str]) -> dict[str, BatchAgent]:
-        agents: dict[str, BatchAgent] = {}
-        for heads in _heads([tuple_id for tuple_id in tuple_ids if is_digest(tuple_id)]):
-            query = self._sql["agents"].replace("(?)", _placeholders(len(heads)))
-            agents |= {agent.id: agent for agent in map(_agent, self._connection.execute(query, heads))}
+        ids = [tuple_id for tuple_id in tuple_ids if is_digest(tuple_id)]
+        agents = {agent.id: agent for agent in map(_agent, self._database.rows_of_ids("agents", ids))}
         return {tuple_id: agents[tuple_id] for tuple_id in tuple_ids if tuple_id in agents}
 
     def agents_at(
@@ -559,7 +548,7 @@ class SqliteWorkView:
         return list(map(_agent, self._rows("kept_agents", self._ordinal(batch_id))))
 
     def _ordinal(self, tuple_id: str) -> int:
-        ordinal: int = self._row("summary", *id_key(tuple_id))[0]
+        ordinal: int = self._row("summary", *self._database.id_key(tuple_id))[0]
         return ordinal
 
     # Schedules
@@ -588,7 +577,7 @@ class SqliteWorkView:
     # Receipts
 
     def receipt(self, receipt_id: str) -> Receipt | None:
-        row = self._row("receipt", *id_key(receipt_id)) if is_digest(receipt_id) else None
+        row = self._row("receipt", *self._database.id_key(receipt_id)) if is_digest(receipt_id) else None
         if row is None:
             return None
         receipt = _decode_receipt(row[0])
@@ -603,18 +592,13 @@ class SqliteWorkView:
     def recorded_receipts(self, receipts: Iterable[Receipt]) -> set[str]:
         fresh = self._state.fresh_claims
         ids = [receipt.id for receipt in receipts if receipt.tuple_id not in fresh]
-        recorded: set[str] = set()
-        for heads in _heads(ids):
-            query = self._sql["recorded_receipts"].replace("(?)", _placeholders(len(heads)))
-            rows: Any = self._connection.execute(query, heads)
-            recorded |= {print_id(row[0]) for row in rows}
-        return recorded
+        return {print_id(row[0]) for row in self._database.rows_of_ids("recorded_receipts", ids)}
 
     def finished_steps(self, tuple_id: str) -> dict[int, str]:
-        return {step: print_id(receipt) for step, receipt in self._rows("finished", *id_key(tuple_id))}
+        return {step: print_id(receipt) for step, receipt in self._rows("finished", *self._database.id_key(tuple_id))}
 
     def receipt_ids(self, tuple_id: str) -> list[str]:
-        return [print_id(row[0]) for row in self._rows("receipts_of", *id_key(tuple_id))]
+        return [print_id(row[0]) for row in self._rows("receipts_of", *self._database.id_key(tuple_id))]
 
     def list_receipts(self, run: str | None, *, limit: int, after: int = 0) -> list[tuple[int, Receipt]]:
         rows = self._rows("receipts", after, limit) if run is None else self._rows("receipts_in", run, after, limit)
@@ -633,7 +617,7 @@ class SqliteWorkView:
 
     def _listed_hit(self, row: Any) -> ListedReceipt:
         number, use, tuple_id, step, at_us, receipt_id = row
-        body = self._row("receipt", *id_key(print_id(receipt_id)))[0]
+        body = self._row("receipt", *self._database.id_key(print_id(receipt_id)))[0]
         return ListedReceipt(
             position=ReceiptPosition(number, use),
             receipt=_decode_receipt(body),
@@ -667,7 +651,7 @@ class SqliteWorkView:
     def blocks(self, tuple_id: str) -> list[TupleBlock]:
         return [
             TupleBlock(on=print_id(raw) if raw else None, reason=reason, by=by)
-            for raw, reason, by in self._rows("blocks_of", *id_key(tuple_id))
+            for raw, reason, by in self._rows("blocks_of", *self._database.id_key(tuple_id))
         ]
 
     def dependents(self, tuple_id: str) -> list[str]:
@@ -681,7 +665,7 @@ class SqliteWorkView:
     def task_changes(self, tuple_id: str) -> list[TaskChange]:
         return [
             TaskChange(at_us=at_us, what=what, by=by, text=text, owner=owner, process=process)
-            for at_us, what, by, text, owner, process in self._rows("task_changes", *id_key(tuple_id))
+            for at_us, what, by, text, owner, process in self._rows("task_changes", *self._database.id_key(tuple_id))
         ]
 
     def lane_counts(self) -> list[LaneCounts]:
@@ -734,42 +718,32 @@ class SqliteWorkView:
     def counted_cost(self, tuple_id: str, fence: Fence, step: int) -> Price:
         if tuple_id in self._state.fresh_claims:  # decision 35: nothing was counted for it yet
             return Price()
-        row = self._row("step_cost", *id_key(tuple_id), fence.epoch, fence.counter, step)
+        row = self._row("step_cost", *self._database.id_key(tuple_id), fence.epoch, fence.counter, step)
         return Price(micros=row[0], tokens=row[1]) if row else Price()
 
     def _ids_like(self, name: str, prefix: str, limit: int) -> list[str]:
-        # Heads are found by index, whole ids compared: a prefix may be longer than a head.
         low, high = (bytes.fromhex(prefix.ljust(64, digit)) for digit in "0f")
-        return [print_id(row[0]) for row in self._rows(name, id_head(low), id_head(high), low, high, limit)]
+        return [print_id(row[0]) for row in self._rows(name, *self._database.id_range(low, high), limit)]
 
     def _records(self, name: str, *values: object) -> Iterator[TupleRecord]:
         return map(record_from_row, self._rows(name, *values))
 
-    def rows(self, name: str, *values: object) -> Iterator[Any]:
+    def rows(self, name: str, *values: object, expected: int = 0) -> Iterator[Any]:
         """Return the rows of a query."""
-        return self._connection.execute(self._sql[name], values)
+        return self._database.rows(name, *values, expected=expected)
 
     def shape_rows(self, name: str, *values: object) -> Iterator[Any]:
         """Return the rows of a query about groups and batches only, which are remembered until these change."""
         if self._projection is not None and self._projection.has_new_shape:
             return self.rows(name, *values)
-        return KNOWN_SHAPE.rows(self._state.shape, name, values, lambda: self.rows(name, *values))
+        few = MAX_KNOWN_ROWS + 1
+        return KNOWN_SHAPE.rows(self._state.shape, name, values, lambda: self.rows(name, *values, expected=few))
 
     def _rows(self, name: str, *values: object) -> Iterator[Any]:
-        return self._connection.execute(self._sql[name], values)
+        return self._database.rows(name, *values)
 
     def _row(self, name: str, *values: object) -> Any:
-        return self._connection.execute(self._sql[name], values).fetchone()
-
-
-def _heads(ids: Sequence[str]) -> Iterator[list[int]]:
-    """Yield the heads of ids in groups that one query can take."""
-    for start in range(0, len(ids), MAX_IDS_PER_QUERY):
-        yield [id_head(raw_id(item)) for item in ids[start : start + MAX_IDS_PER_QUERY]]
-
-
-def _placeholders(count: int) -> str:
-    return f"({', '.join('?' * count)})"
+        return self._database.row(name, *values)
 
 
 def _matches(pattern: TuplePattern, record: TupleRecord) -> bool:

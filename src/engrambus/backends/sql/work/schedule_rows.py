@@ -1,15 +1,13 @@
-"""Rows of schedules in the work index."""
+"""Rows of schedules among the tables of work."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-import apsw
 import msgspec
 
-from engrambus.backends.sqlite.queries import queries
-from engrambus.backends.sqlite.work.state import QUERIES
+from engrambus.backends.sql.work.database import WorkDatabase
 from engrambus.space.schedules import (
     NEVER_US,
     Schedule,
@@ -31,11 +29,10 @@ _START = SchedulePosition(-1, "")
 
 
 class ScheduleRows:
-    """The schedules of an index, through one connection."""
+    """The schedules of a store."""
 
-    def __init__(self, connection: apsw.Connection) -> None:
-        self._connection = connection
-        self._sql = queries(QUERIES)
+    def __init__(self, database: WorkDatabase) -> None:
+        self._database = database
 
     def apply(self, fact: ScheduleFact, at_us: int) -> None:
         """Apply one fact."""
@@ -49,9 +46,9 @@ class ScheduleRows:
                 _encode(fact),
                 _encode(schedule.state),
             )
-            self._connection.execute(self._sql["insert_schedule"], values)
+            self._database.run("insert_schedule", *values)
         elif isinstance(fact, ScheduleRemoved):
-            self._connection.execute(self._sql["delete_schedule"], (fact.name,))
+            self._database.run("delete_schedule", fact.name)
         else:
             row = self._row("schedule", fact.name)
             self._write(fact.name, after_fact(_decode_state(row[1]), fact, at_us))
@@ -77,8 +74,7 @@ class ScheduleRows:
     ) -> Iterator[Schedule]:
         """Yield schedules by the time of their next look, then by name; a limit of -1 is none."""
         values = (*(after or _START), NEVER_US if until_us is None else until_us, run, added_by, limit)
-        rows: Any = self._connection.execute(self._sql["schedules"], values)
-        return map(_read_row, rows)
+        return map(_read_row, self._database.rows("schedules", *values))
 
     def count(self, added_by: str | None = None) -> int:
         """Return the number of schedules, of someone or of all."""
@@ -92,10 +88,10 @@ class ScheduleRows:
         return look_us
 
     def _write(self, name: str, state: ScheduleState) -> None:
-        self._connection.execute(self._sql["update_schedule"], (state.look_us, _encode(state), name))
+        self._database.run("update_schedule", state.look_us, _encode(state), name)
 
     def _row(self, name: str, *values: object) -> Any:
-        return self._connection.execute(self._sql[name], values).fetchone()
+        return self._database.row(name, *values)
 
 
 def _read_row(row: Any) -> Schedule:

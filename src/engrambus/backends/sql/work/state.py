@@ -10,11 +10,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from engrambus.backends.sql.positions import read_position
 from engrambus.core.journal import JournalPosition
 from engrambus.space.tuples import CostHistory, LimitRule, LimitRules, Price, Subject, TupleRecord
-
-QUERIES = "work_queries.sql"
 
 
 class PendingFigures(msgspec.Struct, kw_only=True):
@@ -222,11 +219,11 @@ class WorkIndexState(msgspec.Struct, kw_only=True):
     """Cache: True if any tuple is blocked; None if unknown."""
 
 
-def read_row(row: Any, indexed: tuple[str, ...]) -> WorkIndexState:
-    """Return the state that a row of the query `applied` holds."""
+def read_row(row: Any, indexed: tuple[str, ...], position: JournalPosition) -> WorkIndexState:
+    """Return the state that a row of the query `state` holds, at a position of the journal."""
     return WorkIndexState(
         indexed=indexed,
-        position=read_position(row[3:8]),
+        position=position,
         synced_bytes=row[8],
         boot_id=row[9],
         ordinal=row[10],

@@ -14,7 +14,7 @@ from heapq import heappop, heappush, heapreplace
 from itertools import count
 from typing import TYPE_CHECKING, Any, Protocol
 
-from engrambus.backends.sqlite.work.state import parent_turn, run_turn
+from engrambus.backends.sql.work.state import parent_turn, run_turn
 from engrambus.space.tuples import (
     Fence,
     LimitRule,
@@ -28,7 +28,7 @@ from engrambus.space.tuples import (
 )
 
 if TYPE_CHECKING:
-    from engrambus.backends.sqlite.work.projection import WorkProjection
+    from engrambus.backends.sql.work.projection import WorkProjection
 
 MAX_EMPTY = 3
 """Empty groups that a walk passes without closing them: most are filled again at once."""
@@ -39,7 +39,7 @@ Row = Any
 class WalkSource(Protocol):
     """What a walk reads."""
 
-    def rows(self, name: str, *values: object) -> Iterator[Row]: ...
+    def rows(self, name: str, *values: object, expected: int = 0) -> Iterator[Row]: ...
 
     def shape_rows(self, name: str, *values: object) -> Iterator[Row]: ...
 
@@ -82,6 +82,8 @@ class Walk:
         self.rules = source.limit_rules()
         self.groups: dict[str, int] = {}
         """Groups of the tuples found."""
+        self.wanted = 0
+        """Tuples that are still to be found."""
         self.blocked = 0
         """Groups that a pool without room held back."""
         self.empty: list[int] = []
@@ -120,7 +122,7 @@ class Walk:
     def take(self, limit: int) -> list[TupleRecord]:
         """Return the tuples that are next, as if each were claimed."""
         records: list[TupleRecord] = []
-        heap = self._heap
+        heap, self.wanted = self._heap, limit
         try:
             while (heap or self._alone is not None) and len(records) < limit:
                 if self._alone is not None:
@@ -134,6 +136,7 @@ class Walk:
                 record = node.expand()
                 if record is not None:
                     records.append(record)
+                    self.wanted -= 1
         finally:
             heap.clear()  # its queries end here, and not only when the next garbage is collected
             self._alone = None
@@ -358,7 +361,7 @@ class _Group:
         """Read the next row; return True if its tuple is as old as was assumed, and so still the least."""
         walk, is_first = self._walk, self._rows is None
         if self._rows is None:
-            self._rows = walk.source.rows("waiting", self._number)
+            self._rows = walk.source.rows("waiting", self._number, expected=walk.wanted)
         self._row = next(self._rows, None)
         if self._row is None:
             if is_first:

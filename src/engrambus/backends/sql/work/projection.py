@@ -1,4 +1,4 @@
-"""The projection of the work store: how each fact changes the index."""
+"""The projection of the work store: how each fact changes its tables."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-import apsw
 import msgspec
 
-from engrambus.backends.sqlite.queries import queries, statements_for
-from engrambus.backends.sqlite.work.schedule_rows import ScheduleRows
-from engrambus.backends.sqlite.work.state import (
+from engrambus.backends.sql.work.database import WorkDatabase, id_head, print_id, raw_id
+from engrambus.backends.sql.work.schedule_rows import ScheduleRows
+from engrambus.backends.sql.work.state import (
     KNOWN_RULES,
-    QUERIES,
     GroupFields,
     PendingFigures,
     WorkIndexState,
@@ -91,8 +89,6 @@ from engrambus.space.tuples import (
     turn_of,
 )
 
-LAYOUT = 12
-"""Version of `sql/work.sql`; an index of another version is rebuilt."""
 REASON = b""
 """The blocker of a tuple that is blocked by a reason in words."""
 MAX_CACHED_RUNS = 1024
@@ -113,27 +109,6 @@ _encode = msgspec.json.Encoder().encode
 
 Summary = tuple[int, str, str, int, int]
 """A tuple's ordinal, state, lane, rank and the number of its run."""
-
-
-def raw_id(text: str) -> bytes:
-    """Return the 32 bytes of a digest."""
-    return bytes.fromhex(text[7:])
-
-
-def id_head(raw: bytes) -> int:
-    """Return the first eight bytes of a digest as the number by which the index finds it."""
-    return int.from_bytes(raw[:8], "big", signed=True)
-
-
-def id_key(text: str) -> tuple[int, bytes]:
-    """Return what a query needs to find a digest: its head, and the digest itself to compare."""
-    raw = raw_id(text)
-    return id_head(raw), raw
-
-
-def print_id(raw: bytes) -> str:
-    """Return a digest as text."""
-    return "sha256:" + raw.hex()
 
 
 def record_from_row(row: Any) -> TupleRecord:
@@ -170,14 +145,13 @@ def record_from_row(row: Any) -> TupleRecord:
 
 
 class WorkProjection:
-    """Applies facts through one connection inside one transaction. Rows are gathered and written by `flush`."""
+    """Applies facts inside one transaction. Rows are gathered and written by `flush`."""
 
-    def __init__(self, connection: apsw.Connection, state: WorkIndexState) -> None:
-        self.connection = connection
-        self._sql = queries(QUERIES)
+    def __init__(self, database: WorkDatabase, state: WorkIndexState) -> None:
+        self.database = database
         self.state = state
         if state.has_batches is None:  # most projects have none, and save a query for every change
-            row: Any = connection.execute(self._sql["any_batch"]).fetchone()
+            row: Any = database.row("any_batch")
             state.has_batches = bool(row[0])
         self.read: dict[str, TupleRecord] = {}
         """Tuples that a change has read to decide, until something happens to them."""
@@ -270,7 +244,7 @@ class WorkProjection:
                 self._correct_delays(fact.was_us, at_us)
                 self.execute("correct_starts", at_us)
                 self.open_pools(*ALL_POOLS)
-                ScheduleRows(self.connection).correct_times(at_us)
+                ScheduleRows(self.database).correct_times(at_us)
                 self.state.fresh_claims = {}
                 self.state.quiet_until.clear()
                 self.read.clear()
@@ -291,20 +265,19 @@ class WorkProjection:
                 | ScheduleMoved()
                 | ScheduleRemoved()
             ):
-                ScheduleRows(self.connection).apply(fact, at_us)
+                ScheduleRows(self.database).apply(fact, at_us)
             case BodyPurged():
                 self._rows["record_purge"] += (raw_id(fact.sha), at_us, fact.reason)
             case BodyDamaged():
                 self.flush()
-                self.execute("delete_result", *id_key(fact.receipt))
+                self.execute("delete_result", *self.database.id_key(fact.receipt))
 
     def flush(self) -> None:
         """Write the rows gathered so far."""
         if not self._rows:
             return
         for name in sorted(self._rows, key=_WRITE_POSITIONS.__getitem__):
-            for text, values in statements_for(self._sql[name], self._rows[name]):
-                self.connection.execute(text, values)
+            self.database.write(name, self._rows[name])
         self._rows.clear()
         self._last_written.clear()
 
@@ -335,14 +308,14 @@ class WorkProjection:
             return
         self.flush()
         if state.ordinal - state.merged_tuples >= MERGED_IDS:
-            self.connection.execute(self._sql["merge_tuple_ids"])
+            self.database.run("merge_tuple_ids")
             state.merged_tuples = state.ordinal
         if state.receipts - state.merged_receipts >= MERGED_IDS:
-            self.connection.execute(self._sql["merge_receipt_ids"])
+            self.database.run("merge_receipt_ids")
             state.merged_receipts = state.receipts
 
     def _correct_delays(self, was_us: int, now_us: int) -> None:
-        rows: list[Any] = self.connection.execute(self._sql["all_delayed"]).fetchall()
+        rows: list[Any] = [*self.database.rows("all_delayed")]
         for record in map(record_from_row, rows):
             # Whatever was found due by the wrong clock is looked at again by the next claim.
             self.execute("set_ready", after_clock_corrected(record, was_us, now_us).ready_us, 0, record.ordinal)
@@ -418,7 +391,7 @@ class WorkProjection:
         group = self.groups.pop(fact.id, None)
         if group is None:
             self.flush()
-            row: Any = self.connection.execute(self._sql["group_of"], (ordinal,)).fetchone()
+            row: Any = self.database.row("group_of", ordinal)
             group = row[0]
         fields = self.group_fields(group)
         turns, turn = self.state.figures.turns, turn_of(Fence(fact.epoch, fact.counter))
@@ -431,10 +404,10 @@ class WorkProjection:
 
     def _release(self, fact: TupleReleased, ordinal: int, at_us: int) -> None:
         self.flush()
-        row: Any = self.connection.execute(self._sql["body"], (ordinal,)).fetchone()
-        finished: list[Any] = self.connection.execute(self._sql["finished"], id_key(fact.id)).fetchall()
+        row: Any = self.database.row("body", ordinal)
+        finished: list[Any] = [*self.database.rows("finished", *self.database.id_key(fact.id))]
         needs = self._needs_number(next_yools(row[0], [step for step, _ in finished]))
-        old: Any = self.connection.execute(self._sql["group_of"], (ordinal,)).fetchone()
+        old: Any = self.database.row("group_of", ordinal)
         fields = self.group_fields(old[0])
         _, _, lane, rank, run = self._summaries[fact.id]
         group = self._group((lane, run, needs, rank, fields.authority, fields.parent, fields.key), ordinal)
@@ -447,7 +420,7 @@ class WorkProjection:
 
     def rules(self) -> LimitRules:
         """Return the limits and pauses."""
-        return KNOWN_RULES.read(self.state.rules, lambda: self.connection.execute(self._sql["rules"]))
+        return KNOWN_RULES.read(self.state.rules, lambda: self.database.rows("rules"))
 
     def _set_rule(self, rule: LimitRule) -> None:
         self.execute("set_rule", rule.match.id, _encode(rule))
@@ -457,25 +430,26 @@ class WorkProjection:
 
     def _count_slots(self) -> None:
         """Count the claimed tuples by the rules as they are now, and open every pool: the next claims close some."""
-        bodies: Any = self.connection.execute(self._sql["rules"])
+        bodies: Any = self.database.rows("rules")
         self.state.rules = number_of_rules(body for (body,) in bodies)
         self.open_pools(*ALL_POOLS)
         self.flush()
         self.execute("clear_slots")
-        claimed: list[Any] = self.connection.execute(self._sql["claimed_groups"]).fetchall()
+        claimed: list[Any] = [*self.database.rows("claimed_groups")]
         for ordinal, group in claimed if self.state.rules else ():
             for _, pool in self.rules().pools(self.group_fields(group).subject):
                 self.execute("insert_slot", pool, ordinal)
 
     def open_pools(self, first: str, last: str) -> None:
         """Let the next claims look again at the groups that pools hold, from one to another by name."""
-        if self.connection.execute(self._sql["forget_closed"], (first, last)).fetchall():
+        if [*self.database.rows("forget_closed", first, last)]:
             self._note_new_shape()
-            self.connection.execute(self._sql["open_pools"], (first, last) * 4)
+            for name in ("open_held_lane_runs", "open_held_siblings", "open_held_groups", "forget_held"):
+                self.database.run(name, first, last)
 
     def _free_slots(self, ordinal: int) -> None:
         """Open the pools in which a tuple was counted."""
-        pools: list[Any] = self.connection.execute(self._sql["pools_of_tuple"], (ordinal,)).fetchall()
+        pools: list[Any] = [*self.database.rows("pools_of_tuple", ordinal)]
         if pools:
             self.execute("delete_slots", ordinal)
             for (pool,) in pools:
@@ -518,7 +492,7 @@ class WorkProjection:
         """Return the number that a query finds or gives; 0 if there is none."""
         if query in CHANGES_OF_SHAPE:
             self._note_new_shape()
-        row: Any = self.connection.execute(self._sql[query], values).fetchone()
+        row: Any = self.database.row(query, *values)
         return 0 if row is None else row[0]
 
     def _note_new_shape(self) -> None:
@@ -526,7 +500,7 @@ class WorkProjection:
             self.has_new_shape = True
             self.state.shape = new_shape()
             # At once: a claim that only closes groups has no line, and its commit writes no state.
-            self.connection.execute(self._sql["set_shape"], (self.state.shape,))
+            self.database.run("set_shape", self.state.shape)
 
     def _note_time(self, lane: str, time_us: int) -> None:
         """Note a time from which a claim has to look for a late tuple of a lane."""
@@ -539,7 +513,7 @@ class WorkProjection:
         filled = self.state.filled
         if group in filled and ordinal == self.state.ordinal:
             return  # the newest tuple is behind every other
-        row: Any = self.connection.execute(self._sql["group_state"], (group,)).fetchone()
+        row: Any = self.database.row("group_state", group)
         state, head, siblings = row
         if state == 0 or ordinal < head:
             self.execute("fill_group", ordinal, group)
@@ -555,7 +529,7 @@ class WorkProjection:
         cached = self.state.group_fields
         fields = cached.get(group)
         if fields is None:
-            row: Any = self.connection.execute(self._sql["group_fields"], (group,)).fetchone()
+            row: Any = self.database.row("group_fields", group)
             if len(cached) >= MAX_CACHED_GROUPS:
                 cached.clear()
             fields = cached[group] = GroupFields.from_row(row)
@@ -591,7 +565,7 @@ class WorkProjection:
         for blocker in on:
             self.execute("insert_block", ordinal, raw_id(blocker), "", by)
             if self.state.has_batches:
-                self.execute("keep_agent_with_id", *id_key(blocker))
+                self.execute("keep_agent_with_id", *self.database.id_key(blocker))
         if reason is not None:
             self.execute("insert_block", ordinal, REASON, reason, by)
 
@@ -601,11 +575,11 @@ class WorkProjection:
         for blocker in (*map(raw_id, fact.on), *([REASON] if fact.reason else [])):
             self.execute("delete_block", ordinal, blocker)
         self.state.any_blocks = None
-        row: Any = self.connection.execute(self._sql["is_blocked"], (ordinal,)).fetchone()
+        row: Any = self.database.row("is_blocked", ordinal)
         if not row[0]:
             self._set_state(fact.id, "waiting")
             self.flush()
-            waits: Any = self.connection.execute(self._sql["wait_of"], (ordinal,)).fetchone()
+            waits: Any = self.database.row("wait_of", ordinal)
             ready_us, group = waits
             self._change("set_state", ordinal, "waiting", int(ready_us <= at_us))
             if ready_us > at_us:
@@ -635,12 +609,12 @@ class WorkProjection:
         """Count the end of an agent in the node above it."""
         if not self.state.has_batches:
             return
-        row: Any = self.connection.execute(self._sql["agent_by_ordinal"], (ordinal,)).fetchone()
+        row: Any = self.database.row("agent_by_ordinal", ordinal)
         if row is None or row[2] == 0:
             return
-        shape: Any = self.connection.execute(self._sql["batch_shape"], (row[1],)).fetchone()
+        shape: Any = self.database.row("batch_shape", row[1])
         place = (row[1], row[2] - 1, row[3] // shape[0])
-        parent_row: Any = self.connection.execute(self._sql["agent_by_place"], place).fetchone()
+        parent_row: Any = self.database.row("agent_by_place", *place)
         self._update_agent(parent_row[0], after_child_end(agent_from_row(parent_row), agent_from_row(row), state))
 
     def _update_agent(self, ordinal: int, agent: BatchAgent) -> None:
@@ -651,16 +625,16 @@ class WorkProjection:
         batch = self._find(fact.id)[0]
         leaves = [LeafRange(*leaves) for leaves in fact.leaves]
         self._set_folded(batch, leaves, folded=True)
-        shape: Any = self.connection.execute(self._sql["batch_shape"], (batch,)).fetchone()
+        shape: Any = self.database.row("batch_shape", batch)
         numbers = ((shape[1], number) for start, stop in leaves for number in range(start, stop))
         self.flush()
         for level, number in (*numbers, *fact.nodes):
-            row: Any = self.connection.execute(self._sql["agent_by_place"], (batch, level, number)).fetchone()
+            row: Any = self.database.row("agent_by_place", batch, level, number)
             self._remove_tuple(row[0])
 
     def _remove_tuple(self, ordinal: int) -> None:
         """Remove a tuple to which nothing has happened since it was put."""
-        row: Any = self.connection.execute(self._sql["tuple_id"], (ordinal,)).fetchone()
+        row: Any = self.database.row("tuple_id", ordinal)
         tuple_id, head = print_id(row[0]), id_head(row[0])
         _, state, lane, rank, run = self._find(tuple_id)
         del self._summaries[tuple_id]
@@ -668,7 +642,7 @@ class WorkProjection:
             self._lane_counts(lane)[0] -= 1
         self._count(run, state, -1)
         if self.state.indexed:
-            body: Any = self.connection.execute(self._sql["body"], (ordinal,)).fetchone()
+            body: Any = self.database.row("body", ordinal)
             for path, value in index_entries(body[0], self.state.indexed):
                 self.execute("delete_posting", path, value, 1, -rank, ordinal)
         for name in ("delete_agent", "delete_body", "delete_tuple"):
@@ -682,7 +656,7 @@ class WorkProjection:
         self._set_folded(batch, leaves, folded=False)
         for level, agents in fact.agents:
             self.execute("add_folded_ends", batch, level, fact.state, agents)
-        row: Any = self.connection.execute(self._sql["agent_by_place"], (batch, fact.level, fact.number)).fetchone()
+        row: Any = self.database.row("agent_by_place", batch, fact.level, fact.number)
         node = agent_from_row(row)
         cancelled = node.cancelled + count_leaves(leaves)
         self._update_agent(row[0], msgspec.structs.replace(node, cancelled=cancelled))
@@ -690,7 +664,7 @@ class WorkProjection:
     def _set_folded(self, batch: int, leaves: list[LeafRange], *, folded: bool) -> None:
         """Add leaves to the folded ones of a batch, or remove them."""
         for changed in leaves:
-            query = self.connection.execute(self._sql["folded_leaves_meeting"], (batch, *changed))
+            query = self.database.rows("folded_leaves_meeting", batch, *changed)
             ranges = [LeafRange(*row) for row in query]
             after = united([*ranges, changed]) if folded else without(ranges, [changed])
             for old in ranges:
@@ -702,7 +676,7 @@ class WorkProjection:
     def _repost_ended(self, ordinal: int, rank: int, state: str) -> None:
         """Move the postings of a tuple out of the live ones; a taken tuple has none."""
         self.flush()
-        row: Any = self.connection.execute(self._sql["body"], (ordinal,)).fetchone()
+        row: Any = self.database.row("body", ordinal)
         for path, value in index_entries(row[0], self.state.indexed):
             self.execute("delete_posting", path, value, 1, -rank, ordinal)
             if state != "taken":
@@ -717,7 +691,7 @@ class WorkProjection:
             if record is not None:
                 summary = record.ordinal, record.state, record.lane, record.rank, self._run_number(record.run)
             else:
-                row: Any = self.connection.execute(self._sql["summary"], id_key(tuple_id)).fetchone()
+                row: Any = self.database.row("summary", *self.database.id_key(tuple_id))
                 summary = row
             self._summaries[tuple_id] = summary
         return summary
@@ -726,7 +700,7 @@ class WorkProjection:
         """Return the ordinal of a tuple; 0 if there is none."""
         if tuple_id in self._summaries:
             return self._summaries[tuple_id][0]
-        row: Any = self.connection.execute(self._sql["summary"], id_key(tuple_id)).fetchone()
+        row: Any = self.database.row("summary", *self.database.id_key(tuple_id))
         return 0 if row is None else row[0]
 
     def _finish_step(self, fact: StepDone) -> None:
@@ -746,7 +720,7 @@ class WorkProjection:
 
     def _history(self, yool: str) -> CostHistory:
         pending = self.state.figures.yools.get(yool)
-        return pending or read_history(self.connection.execute(self._sql["yool_cost"], (yool,)).fetchone())
+        return pending or read_history(self.database.row("yool_cost", yool))
 
     def _set_history(self, yool: str, history: CostHistory) -> None:
         self.state.figures.yools[yool] = history
@@ -767,7 +741,7 @@ class WorkProjection:
         ordinal, _, _, _, run = self._find(fact.id)
         row: Any = None
         if not fact.late:  # a late cost has no reservation: it was released with the claim
-            row = self.connection.execute(self._sql["running_step"], (ordinal, fact.step)).fetchone()
+            row = self.database.row("running_step", ordinal, fact.step)
         self._count_cost(fact, ordinal, run)
         if row is None:
             self._spend(ordinal, fact.micros, fact.tokens, 0, 0)
@@ -780,9 +754,7 @@ class WorkProjection:
         self._spend(ordinal, fact.micros, fact.tokens, -freed_micros, -freed_tokens)
         yool = row[2]
         if yool and (left.micros < 0 or left.tokens < 0):
-            counted: Any = self.connection.execute(
-                self._sql["counted_under_claim"], (ordinal, fact.epoch, fact.counter, fact.step)
-            ).fetchone()
+            counted: Any = self.database.row("counted_under_claim", ordinal, fact.epoch, fact.counter, fact.step)
             total = Price(micros=counted[0], tokens=counted[1])
             self._set_history(yool, after_overspending(self._history(yool), left, total))
 
@@ -797,12 +769,12 @@ class WorkProjection:
         """Release what is reserved for a running step, and return it, or for every running step of a tuple."""
         # Most tuples have no running step: one flag for all of them saves a query for every change.
         if self.state.steps_run is None:
-            row: Any = self.connection.execute(self._sql["any_running"]).fetchone()
+            row: Any = self.database.row("any_running")
             self.state.steps_run = bool(row[0])
         if not self.state.steps_run:
             return None
         stopped: RunningStep | None = None
-        rows: list[Any] = self.connection.execute(self._sql["running_steps"], (ordinal,)).fetchall()
+        rows: list[Any] = [*self.database.rows("running_steps", ordinal)]
         for running, micros, tokens in rows:
             if step is None or running == step:
                 self.execute("delete_running", ordinal, running)
@@ -821,7 +793,7 @@ class WorkProjection:
             self.execute("add_own_spent", micros, tokens, ordinal)
         for _ in range(MAX_GENERATIONS):
             self.execute("add_spent", micros, tokens, reserved_micros, reserved_tokens, ordinal)
-            row: Any = self.connection.execute(self._sql["parent"], (ordinal,)).fetchone()
+            row: Any = self.database.row("parent", ordinal)
             if row[0] is None:
                 return
             ordinal = self._find(print_id(row[0]))[0]
@@ -836,7 +808,7 @@ class WorkProjection:
     def _run_number(self, run: str) -> int:
         number = self.state.run_numbers.get(run)
         if number is None:
-            row: Any = self.connection.execute(self._sql["run_number"], (run,)).fetchone()
+            row: Any = self.database.row("run_number", run)
             if row is None:
                 self.state.runs += 1
                 self.execute("insert_run", self.state.runs, run)
@@ -851,9 +823,9 @@ class WorkProjection:
         number = numbers.get(yools)
         if number is None:
             text = _encode(yools).decode()
-            row: Any = self.connection.execute(self._sql["needs_number"], (text,)).fetchone()
+            row: Any = self.database.row("needs_number", text)
             if row is None:
-                row = self.connection.execute(self._sql["insert_needs"], (text,)).fetchone()
+                row = self.database.row("insert_needs", text)
             if len(numbers) >= MAX_CACHED_NEEDS:
                 numbers.clear()
             number = numbers[yools] = row[0]
@@ -871,7 +843,7 @@ class WorkProjection:
         """Run one query at once."""
         if name in CHANGES_OF_SHAPE:
             self._note_new_shape()
-        self.connection.execute(self._sql[name], values)
+        self.database.run(name, *values)
 
 
 def agent_from_row(row: Any, tuple_id: str = "", batch_id: str = "") -> BatchAgent:
