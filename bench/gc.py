@@ -23,7 +23,7 @@ import msgspec
 from bench.measure import Row, at_most, microseconds, percentile
 from bench.work import LANE, PERSON, RUN, completion, open_space
 from engrambus.core import SystemClock, digest, print_time
-from engrambus.evidence.receipts import DAY_US, Artifact, BodyStore, ReceiptFolder, new_receipt
+from engrambus.evidence.receipts import DAY_US, Artifact, BodyFolder, ReceiptFolder, new_receipt
 from engrambus.policy.guardrails import Retention
 from engrambus.space.tuples import Claim, Completion, TupleSpace, tuple_receipt
 from engrambus.space.work import GarbageCollector
@@ -109,7 +109,7 @@ def collect(folder: Path) -> Collection:
     space = open_space(folder)
     collector = GarbageCollector(
         space,
-        BodyStore(folder / "cas"),
+        BodyFolder(folder / "cas"),
         _receipts(folder),
         folder,
         SystemClock(),

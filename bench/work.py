@@ -19,7 +19,7 @@ import msgspec
 from bench.measure import Row, at_least, at_most, microseconds, per_second, percentile, sample
 from engrambus.backends.sqlite.work import SqliteWork, create_work
 from engrambus.core import SystemClock, print_time
-from engrambus.evidence.receipts import EMPTY_DIGEST, BodyStore, new_receipt
+from engrambus.evidence.receipts import EMPTY_DIGEST, BodyFolder, new_receipt
 from engrambus.space.tuples import Claim, Completion, SpaceSettings, TupleSpace, read_pattern, tuple_receipt
 from engrambus.space.work import damaged_body
 from engrambus.testing.harness import KEY
@@ -344,7 +344,7 @@ def cache_rows(scratch: Path, count: int = 2_000) -> list[Row]:
     from joblib import Memory
 
     space = open_space(scratch / "cache")
-    bodies = BodyStore(scratch / "cache" / "cas")
+    bodies = BodyFolder(scratch / "cache" / "cas")
     body = bodies.put(b"the answer is 42\n")
     space.out({"lane": "bench", "payload": [{"yool": "agent.bench.nothing"}]}, authority=PERSON, run=RUN)
     (claim,) = space.claim(LANE, worker="w")

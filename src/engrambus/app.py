@@ -28,7 +28,7 @@ from engrambus.errors import (
 )
 from engrambus.evidence import pointers
 from engrambus.evidence.pointers import Evidence, GitRepository, Repositories, Resolver
-from engrambus.evidence.receipts import BodyStore
+from engrambus.evidence.receipts import BodyFolder, BodyStore
 from engrambus.gateway import Gateway, LazyEmbeddings, LazyTupleSpace, ProjectFiles, SharedStores, Store, View
 from engrambus.gateway.events import ActivityChannel
 from engrambus.gateway.lazy_tuple_space import CALLER
@@ -174,7 +174,7 @@ def open_project(
     shared.deliver(store)  # decision 10: finish what a process that died had promoted and not delivered
     return Gateway(
         store=store,
-        evidence=_evidence(project, journal_key, repositories, store, tuple_space),
+        evidence=_evidence(project, settings, journal_key, repositories, store, tuple_space),
         project_files=project_files,
         # decision 4: keys are outside the project, so that a copy of its files cannot sign tokens
         key=TokenKey.load(settings.key_folder(project.project_id)),
@@ -272,7 +272,7 @@ def _tuple_space(
         check_remains(project.state, WORK_JOURNAL, journal_key)
         return is_file(project.state / WORK_JOURNAL)
 
-    bodies = BodyStore(project.state / "cas")
+    bodies = _bodies(project, settings)
 
     return LazyTupleSpace(
         open_space,
@@ -283,6 +283,19 @@ def _tuple_space(
         has_journal=has_journal,
         has_run_ended=has_run_ended,
     )
+
+
+def _bodies(
+    project: Project, settings: Settings, purged: Callable[[str], int | None] = lambda digest: None
+) -> BodyStore:
+    """Return the store of bodies: the project's folder, a shared folder, or an object store."""
+    if settings.bodies is None:
+        return BodyFolder(project.state / "cas", purged=purged)
+    if settings.bodies.startswith("/"):
+        return BodyFolder(Path(settings.bodies) / project.project_id / "cas", purged=purged)
+    from engrambus.backends.object_bodies import ObjectBodies
+
+    return ObjectBodies(settings.bodies, project.project_id, settings.environment, purged=purged)
 
 
 def active_hooks(gateway: Gateway) -> list[HookState]:
@@ -734,6 +747,7 @@ def _memory_stores(project: Project, derived: Path, start: Path) -> Callable[[tu
 
 def _evidence(
     project: Project,
+    settings: Settings,
     journal_key: JournalKey,
     repositories: Repositories,
     store: Store,
@@ -754,7 +768,7 @@ def _evidence(
     def receipt(receipt_id: str) -> Receipt | None:
         return read_work(lambda view: view.receipt(receipt_id))
 
-    bodies = BodyStore(project.state / "cas", purged=lambda sha: read_work(lambda view: view.purged_at_us(sha)))
+    bodies = _bodies(project, settings, lambda sha: read_work(lambda view: view.purged_at_us(sha)))
     # Factories, so that a call loads the resolvers of the pointers it meets and no others (decision 39).
     resolvers: dict[type[Any], Callable[[], Resolver[Any]]] = {
         pointers.RepoAddress: lambda: pointers.RepoResolver(repositories),

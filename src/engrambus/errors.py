@@ -293,6 +293,7 @@ EngramBusError                    code, HTTP status, and the members that say wh
     ├── SecretCheckFailed         SECRET_CHECK_FAILED
     ├── NoTupleSpace              NO_WORKBENCH
     ├── EmbeddingsUnavailable     EMBEDDINGS_UNAVAILABLE
+    ├── BodiesUnavailable         BODIES_UNAVAILABLE
     ├── TooManyStreams            TOO_MANY_STREAMS
     ├── LimitEnforcerLost         LIMIT_ENFORCER_LOST
     ├── WorkerQuota               WORKER_QUOTA
@@ -1738,6 +1739,10 @@ class NoTupleSpace(Trouble):
 
 class EmbeddingsUnavailable(Trouble):
     """Search by meaning is turned on, but its model cannot be loaded."""
+
+
+class BodiesUnavailable(Trouble):
+    """The store of bodies cannot be reached, or refuses us."""
 
 
 class TooManyStreams(Trouble):

@@ -70,6 +70,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """NO_COLOR: print without colours, even on a terminal."""
     semantic: bool = False
     """ENGRAMBUS_SEMANTIC: answer questions by meaning, too, with the model of the extra `engrambus[semantic]`."""
+    bodies: str | None = None
+    """ENGRAMBUS_BODIES: where bodies are kept, s3://bucket/prefix or a folder that several hosts share."""
     lock_seconds: float = 30.0
     """ENGRAMBUS_LOCK_SECONDS: how long a write waits for another process that holds the lock."""
     hook_modules: tuple[str, ...] = ()
@@ -97,6 +99,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             state_home=_folder(environment.get("XDG_STATE_HOME"), home / ".local" / "state"),
             data_home=_folder(environment.get("XDG_DATA_HOME"), home / ".local" / "share"),
             no_color=bool(environment.get("NO_COLOR")),
+            bodies=environment.get("ENGRAMBUS_BODIES") or None,
             semantic=_switch("ENGRAMBUS_SEMANTIC", environment.get("ENGRAMBUS_SEMANTIC")),
             lock_seconds=_seconds(_LOCK_SECONDS, environment[_LOCK_SECONDS]) / 1_000_000
             if environment.get(_LOCK_SECONDS)

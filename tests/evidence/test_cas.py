@@ -15,7 +15,7 @@ import pytest
 
 from engrambus.core import digest
 from engrambus.errors import EngramBusError
-from engrambus.evidence.receipts import BodyStore
+from engrambus.evidence.receipts import BodyFolder
 
 
 def body_file(root: Path, name: str) -> Path:
@@ -30,7 +30,7 @@ def code_of(action: Callable[[], object]) -> str:
 
 @pytest.mark.parametrize("body", [b"", b"x", os.urandom(3_000_000)])
 def test_a_body_is_read_by_its_digest(tmp_path: Path, body: bytes) -> None:
-    store = BodyStore(tmp_path / "cas")
+    store = BodyFolder(tmp_path / "cas")
     name = store.put(body)
     assert name == digest(body)
     assert store.get(name) == body
@@ -41,7 +41,7 @@ def test_a_body_is_read_by_its_digest(tmp_path: Path, body: bytes) -> None:
 
 
 def test_absent_bodies_and_malformed_digests_are_refused(tmp_path: Path) -> None:
-    store = BodyStore(tmp_path / "cas")
+    store = BodyFolder(tmp_path / "cas")
     assert code_of(lambda: store.get(digest(b"x"))) == "BODY_NOT_FOUND"
     store.put(b"y")
     assert code_of(lambda: store.get(digest(b"x"))) == "BODY_NOT_FOUND"
@@ -50,7 +50,7 @@ def test_absent_bodies_and_malformed_digests_are_refused(tmp_path: Path) -> None
 
 
 def test_a_damaged_body_is_refused_until_it_is_put_again(tmp_path: Path) -> None:
-    store = BodyStore(tmp_path)
+    store = BodyFolder(tmp_path)
     name = store.put(b"true")
     for damage in (b"fake", b"tru", b"true!", b""):
         body_file(tmp_path, name).chmod(0o600)
@@ -61,7 +61,7 @@ def test_a_damaged_body_is_refused_until_it_is_put_again(tmp_path: Path) -> None
 
 
 def test_only_regular_files_are_read(tmp_path: Path) -> None:
-    store = BodyStore(tmp_path / "cas")
+    store = BodyFolder(tmp_path / "cas")
     name = store.put(b"x")
     file = body_file(tmp_path / "cas", name)
     (tmp_path / "aside").write_bytes(b"x")
@@ -84,7 +84,7 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
 
 
 def test_a_body_over_the_limit_is_refused_by_its_size(tmp_path: Path) -> None:
-    store = BodyStore(tmp_path)
+    store = BodyFolder(tmp_path)
     name = store.put(b"12345")
     assert store.get(name, 5) == b"12345"
     assert code_of(lambda: store.get(name, 4)) == "CONTENT_TOO_LARGE"
@@ -94,7 +94,7 @@ def test_a_body_over_the_limit_is_refused_by_its_size(tmp_path: Path) -> None:
 def test_a_full_disk_is_reported_and_leaves_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, streamed: bool
 ) -> None:
-    store = BodyStore(tmp_path)
+    store = BodyFolder(tmp_path)
 
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -107,7 +107,7 @@ def test_a_full_disk_is_reported_and_leaves_no_file(
 
 
 def test_threads_put_the_same_body_at_the_same_time(tmp_path: Path) -> None:
-    store = BodyStore(tmp_path)
+    store = BodyFolder(tmp_path)
     names: list[str] = []
     threads = [threading.Thread(target=lambda: names.append(store.put(b"same"))) for _ in range(8)]
     for thread in threads:
@@ -142,7 +142,7 @@ def disk_calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 def test_a_body_is_synced_before_it_gets_its_name(
     tmp_path: Path, disk_calls: list[tuple[str, int]], make_body: Callable[[], bytes | io.BytesIO]
 ) -> None:
-    store = BodyStore(tmp_path / "cas")
+    store = BodyFolder(tmp_path / "cas")
     file = body_file(tmp_path / "cas", store.put(make_body()))
     body, folder, root = (path.stat().st_ino for path in (file, file.parent, tmp_path / "cas"))
     assert [call for call in disk_calls if call != ("sync", root)] == [("sync", body), ("rename", 0), ("sync", folder)]

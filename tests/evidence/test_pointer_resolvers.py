@@ -32,7 +32,7 @@ from engrambus.evidence.pointers import (
     check_pointer,
     parse_ref,
 )
-from engrambus.evidence.receipts import BodyStore
+from engrambus.evidence.receipts import BodyFolder
 
 from .repos import Repo
 
@@ -44,7 +44,7 @@ def evidence_of(repositories: Repositories, bodies: Path | None = None) -> Evide
         {
             RepoAddress: lambda: RepoResolver(repositories),
             ArtifactAddress: lambda: ArtifactResolver(repositories),
-            BodyAddress: lambda: BodyResolver(BodyStore(bodies or Path("/nonexistent"))),
+            BodyAddress: lambda: BodyResolver(BodyFolder(bodies or Path("/nonexistent"))),
             DiffAddress: lambda: DiffResolver(repositories),
             UrlAddress: lambda: UrlResolver(lambda: None),
         }
@@ -237,7 +237,7 @@ def test_pointers_of_types_without_a_resolver_are_refused() -> None:  # EB-04
 
 
 def test_bodies_are_read_by_digest(tmp_path: Path) -> None:
-    store = BodyStore(tmp_path / "cas")
+    store = BodyFolder(tmp_path / "cas")
     name = store.put(b"output\n")
     evidence = evidence_of(Repositories(None), tmp_path / "cas")
     assert evidence.read(pointer(f"artifact:{name}")).data == b"output\n"
@@ -245,7 +245,7 @@ def test_bodies_are_read_by_digest(tmp_path: Path) -> None:
 
 
 def test_lines_of_a_large_body_are_read(tmp_path: Path) -> None:  # EB-04
-    store = BodyStore(tmp_path / "cas")
+    store = BodyFolder(tmp_path / "cas")
     lines = [f"line {number}\n".encode() for number in range(1, 200_001)]  # read in more than two chunks
     name = store.put(b"".join(lines))
     evidence = Evidence({BodyAddress: lambda: BodyResolver(store, max_bytes=1000)})
@@ -277,7 +277,7 @@ def test_lines_of_a_large_body_are_read(tmp_path: Path) -> None:  # EB-04
 
 @pytest.mark.parametrize("prefix", ["", "\n", "a", "ab", "abc"])
 def test_one_very_long_line_is_cut_between_characters(tmp_path: Path, prefix: str) -> None:  # EB-05
-    store = BodyStore(tmp_path / "cas")
+    store = BodyFolder(tmp_path / "cas")
     evidence = Evidence({BodyAddress: lambda: BodyResolver(store, max_bytes=1000)})
     text = prefix + "🙂" * 1000 + prefix
     flat = evidence.read(pointer(f"artifact:{store.put(text.encode())}"))
@@ -294,7 +294,7 @@ def test_one_very_long_line_is_cut_between_characters(tmp_path: Path, prefix: st
 
 
 def test_lines_of_a_damaged_body_are_refused(tmp_path: Path) -> None:  # EB-04
-    store = BodyStore(tmp_path / "cas")
+    store = BodyFolder(tmp_path / "cas")
     name = store.put(b"one\ntwo\n" * 1000)
     file = tmp_path / "cas" / name[7:9] / name[9:]
     file.write_bytes(file.read_bytes()[:-2] + b"!\n")

@@ -18,7 +18,7 @@ from engrambus import Bus, Pointer
 from engrambus.app import open_worker_dependencies
 from engrambus.core import SECOND_US
 from engrambus.errors import DiskPressure
-from engrambus.evidence.receipts import BodyStore, Receipt
+from engrambus.evidence.receipts import BodyFolder, Receipt
 from engrambus.gateway import LOCAL_ADMIN, Gateway
 from engrambus.policy.guardrails import MB, DiskBreaker
 from engrambus.settings import Settings
@@ -181,7 +181,7 @@ def test_one_collection_runs_at_a_time(harness: WorkerHarness) -> None:
     assert was_locked == [True, False], "a dry run takes no lock"
 
 
-class WatchedBodies(BodyStore):
+class WatchedBodies(BodyFolder):
     """A body store that records what the journal says of each body before its removal."""
 
     def __init__(self, folder: Path, space: TupleSpace, *, crashes: bool) -> None:

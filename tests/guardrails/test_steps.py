@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from engrambus.core import SECOND_US, SystemClock
-from engrambus.evidence.receipts import BodyStore
+from engrambus.evidence.receipts import BodyFolder
 from engrambus.policy.guardrails import MB, Ceiling, StepLimits
 from engrambus.space.tuples import Price
 from engrambus.space.work import ProcessRunner, StepOutcome, StepRequest
@@ -38,7 +38,7 @@ class Steps:
     ) -> None:
         """Without `containment` its runner uses the strongest level of this machine."""
         self.folder = folder
-        self.bodies = BodyStore(folder / "cas")
+        self.bodies = BodyFolder(folder / "cas")
         self.runner = ProcessRunner(
             self.bodies,
             folder / "scratch",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engrambus.evidence.receipts import BodyStore
+from engrambus.evidence.receipts import BodyFolder
 from engrambus.settings import Settings
 from tests.projects import Repository
 from tests.space.terminal import Terminal, open_terminal
@@ -100,7 +100,7 @@ def result(terminal: Terminal, tuple_id: str) -> str:
     """What the first step of a tuple said."""
     (first, *_) = terminal.json("observe", tuple_id)["receipts"]
     sha = terminal.json("receipt", "get", first)["receipt"]["stderr_sha"]
-    return BodyStore(terminal.path / ".catalog" / "cas").get(sha).decode()
+    return BodyFolder(terminal.path / ".catalog" / "cas").get(sha).decode()
 
 
 PUT_FIRST = """

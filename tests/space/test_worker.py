@@ -21,7 +21,7 @@ import pytest
 from engrambus.backends.sqlite.work import WORK_JOURNAL
 from engrambus.core import SECOND_US, digest_of, print_time
 from engrambus.core.process_names import is_dead, process_name
-from engrambus.errors import DiskPressure
+from engrambus.errors import DiskPressure, EngramBusError, StoreBusy
 from engrambus.evidence.receipts import (
     EMPTY_DIGEST,
     Receipt,
@@ -304,16 +304,17 @@ def test_a_worker_can_be_run_again(harness: WorkerHarness) -> None:  # YT-06
     assert [progress.kind for progress in harness.progress] == ["miss", "done"] * 2
 
 
-def test_a_worker_waits_for_disk_space_to_record_its_results(
-    harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("trouble", [DiskPressure, StoreBusy])
+def test_a_worker_waits_until_its_results_can_be_recorded(
+    harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch, trouble: type[EngramBusError]
 ) -> None:
-    """Neither results nor the worker are lost when the disk is full for a moment. # YT-13"""
+    """Neither results nor the worker are lost when the disk is full or the store is locked for a moment. # YT-13"""
     real_commit, failing_commits = harness.space.commit_ending, ["claim", "complete"]
 
     def commit(decide: Any, **options: Any) -> Any:
         if failing_commits and ("complete" in decide.__qualname__) == (failing_commits[0] == "complete"):
             failing_commits.pop(0)
-            raise DiskPressure
+            raise trouble
         return real_commit(decide, **options)
 
     tuple_id = harness.put(step("agent.sum.numbers", a=1, b=2))

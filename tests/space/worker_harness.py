@@ -16,7 +16,7 @@ import msgspec
 
 from engrambus.backends.sqlite.work import SqliteWork, create_work
 from engrambus.core import SystemClock
-from engrambus.evidence.receipts import BodyStore, Receipt, ReceiptFolder
+from engrambus.evidence.receipts import BodyFolder, Receipt, ReceiptFolder
 from engrambus.policy.guardrails import Ceiling
 from engrambus.space.catalog import REGISTRY, Catalog, Registry
 from engrambus.space.tuples import SpaceSettings, TupleSpace, read_pattern
@@ -96,7 +96,7 @@ def open_worker_harness(
     catalog, clock = folder / ".catalog", SystemClock()
     catalog.mkdir(parents=True, exist_ok=True)
     create_work(catalog, KEY, project="01KDVP9R00STGMERGYTEST0000", now_us=clock.now())
-    bodies = BodyStore(catalog / "cas")
+    bodies = BodyFolder(catalog / "cas")
     deps = WorkerDependencies(
         space=TupleSpace(SqliteWork(catalog, KEY, clock), settings=settings),
         registry=YOOLS,

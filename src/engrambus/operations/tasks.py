@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
@@ -45,9 +45,6 @@ from engrambus.space.tuples import (
     read_pattern,
     stamp_authority,
 )
-
-if TYPE_CHECKING:
-    pass
 
 MAX_LISTED = 1000
 MAX_EVIDENCE = 32

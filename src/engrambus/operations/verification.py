@@ -106,11 +106,11 @@ def _check_bodies(context: Context, repair: bool) -> list[Finding]:
     bodies = context.tuple_space.bodies
 
     def find() -> Iterator[Finding]:
-        for path, problem in bodies.find_damaged(context.tuple_space.on_progress):
-            where = _place(path, context)
+        for sha, problem in bodies.find_damaged(context.tuple_space.on_progress):
+            where = bodies.place_of(sha)
             yield Finding(what=problem, where=where, hint=BODY_HINT.format(path=where))
         for sha, receipt in context.tuple_space.space.missing_bodies(bodies):
-            where = f"cas/{sha[7:9]}/{sha[9:]}"
+            where = bodies.place_of(sha)
             problem = f"the stored body is missing; {receipt} names it"
             yield Finding(what=problem, where=where, hint=BODY_HINT.format(path=where))
 

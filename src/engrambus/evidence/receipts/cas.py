@@ -10,24 +10,17 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from engrambus.core import digest as digest_of_bytes
-from engrambus.core import files, is_digest, print_time
+from engrambus.core import files, is_digest
 from engrambus.core.disk_errors import naming_the_disk
-from engrambus.errors import (
-    BodyNotFound,
-    ContentTooLarge,
-    LinkRefused,
-    NotAFile,
-    ObjectDamaged,
-    PointerSyntax,
-    SpanNotFound,
-)
+from engrambus.errors import BodyNotFound, LinkRefused, NotAFile, ObjectDamaged
+from engrambus.evidence.receipts.bodies import BodyFile, BodyStore, OpenBody, check_digest
+from engrambus.evidence.receipts.values import EMPTY_DIGEST
 
 _CHUNK_BYTES = 1 << 20
 _NEW_SUFFIX, _OLD_SUFFIX = ".new", ".old"
-_EMPTY_DIGEST = digest_of_bytes(b"")
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Non-blocking, so that a FIFO in the place of a body cannot block us.
 _OPEN_BODY = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -36,101 +29,27 @@ _TRANSIENT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 _CREATE_BODY = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class BodyFile(NamedTuple):
-    """A body as it is stored."""
-
-    sha: str
-    size: int
-    touched_us: int
-    """When it was last written or read."""
-
-
-class BodyStore:
-    """A folder of bodies. `put` returns when a body and its folder entry are synced; `get` checks every byte."""
+class BodyFolder(BodyStore):
+    """A folder of bodies. `put` returns when a body and its folder entry are synced."""
 
     def __init__(self, root: Path | str, *, purged: Callable[[str], int | None] = lambda digest: None) -> None:
-        """`purged` returns when garbage collection deleted a body; the error for a missing body says so."""
+        super().__init__(purged=purged)
         self._root = Path(root)
-        self._purged = purged
 
     def put(self, body: bytes | BinaryIO) -> str:
         """Store a body and return its digest."""
         with naming_the_disk():
             return self._put_bytes(body) if isinstance(body, bytes) else self._put_stream(body)
 
-    def get(self, digest: str, limit: int | None = None, *, renew: bool = True) -> bytes:
-        """Return a body; raise if it is missing, damaged or larger than `limit`. The empty body has no file.
-
-        Without `renew`, the read does not protect it from garbage collection.
-        """
-        if digest == _EMPTY_DIGEST:
-            return b""
-        with self._body(digest, renew=renew) as body:
-            size = os.fstat(body).st_size
-            if limit is not None and size > limit:
-                raise ContentTooLarge(limit=limit, used=size)
-            data = b"".join(_chunks(body))
-        if digest_of_bytes(data) != digest:
-            raise _damaged()
-        return data
-
-    def get_lines(self, digest: str, first: int, last: int, limit: int) -> bytes:
-        """Return some lines of a body of any size: every byte is checked, only these lines are held in RAM."""
-        parts: list[bytes] = []
-        size = 0
-        line = 1  # number of the line that the next byte belongs to
-        ends_line = True  # True if the previous byte ended a line
-        for chunk in self._checked(digest):
-            start = 0
-            while start < len(chunk) and line <= last:
-                end = _end_of_lines(chunk, start, first - line if line < first else last + 1 - line)
-                part = chunk[start:end]
-                if line >= first:
-                    size += len(part)
-                    if size > limit:
-                        raise ContentTooLarge("The lines are more than a pointer may lead to.", limit=limit, used=size)
-                    parts.append(part)
-                line += part.count(b"\n")
-                start = end
-            line += chunk.count(b"\n", start)
-            ends_line = chunk.endswith(b"\n")
-        count = line - 1 if ends_line else line
-        if last > count:
-            raise SpanNotFound(f"The body has {count} {'line' if count == 1 else 'lines'}.", limit=count, used=last)
-        return b"".join(parts)
-
-    def get_ends(self, digest: str, size: int) -> tuple[bytes, bytes, int]:
-        """Return the first and the last `size` bytes of a body, and how many lines it has; every byte is checked."""
-        first = last = b""
-        lines = 0
-        for chunk in self._checked(digest):
-            first += chunk[: size - len(first)]
-            last = (last + chunk)[-size:]
-            lines += chunk.count(b"\n")
-        return first, last, lines + (last != b"" and not last.endswith(b"\n"))
-
-    def _checked(self, digest: str) -> Iterator[bytes]:
-        """Yield a body in chunks; raise at its end if it is damaged."""
-        running = hashlib.sha256()
-        if digest != _EMPTY_DIGEST:
-            with self._body(digest) as body:
-                for chunk in _chunks(body):
-                    running.update(chunk)
-                    yield chunk
-            if f"sha256:{running.hexdigest()}" != digest:
-                raise _damaged()
-
     def touch(self, digest: str) -> None:
         """Protect a body from garbage collection for a while; raise if it is missing."""
-        if digest != _EMPTY_DIGEST:
+        if digest != EMPTY_DIGEST:
             with self._body(digest):
                 pass
 
     @contextmanager
-    def _body(self, digest: str, *, renew: bool = True) -> Iterator[int]:
-        """Open the file of a body and renew its age: its reader may be about to point at it (decision 28)."""
-        if not is_digest(digest):
-            raise PointerSyntax("A digest is sha256: and 64 lower-case hex digits.", field="digest")
+    def _body(self, digest: str, *, renew: bool = True) -> Iterator[OpenBody]:
+        check_digest(digest)
         try:
             with self._folder(digest) as folder:
                 body = _open(folder, digest[9:])
@@ -142,22 +61,13 @@ class BodyStore:
             if renew:
                 with suppress(OSError):  # a reader without write access cannot point at it here either
                     os.utime(body)
-            yield body
+            yield OpenBody(os.fstat(body).st_size, _chunks(body))
         finally:
             os.close(body)
 
-    def _absent(self, digest: str) -> BodyNotFound:
-        purged_us = self._purged(digest)
-        if purged_us is None:
-            return BodyNotFound()
-        return BodyNotFound(
-            f"The stored body was deleted to free disk space, at {print_time(purged_us)}.",
-            hint="Put the tuple again: a step whose result was deleted is executed again.",
-        )
-
     def is_intact(self, digest: str) -> bool:
         """True if the body is stored and its content has its digest."""
-        if digest == _EMPTY_DIGEST:
+        if digest == EMPTY_DIGEST:
             return True
         try:
             with self._folder(digest) as folder:
@@ -169,16 +79,9 @@ class BodyStore:
                 raise
             return False
 
-    def find_damaged(self, on_progress: Callable[[int, int], None]) -> Iterator[tuple[Path, str]]:
-        """Recompute the digest of every body; yield the path of each that is not intact, and what is wrong with it."""
-        total = sum(body.size for body in self.stored())
-        done = 0
-        for digest, size, _ in self.stored():
-            problem = self._problem(digest)
-            if problem is not None:
-                yield self._root / digest[7:9] / digest[9:], problem
-            done += size
-            on_progress(min(done, total), total)
+    def place_of(self, digest: str) -> str:
+        """Return the path of a body's file, from the folder that the body folder is in."""
+        return f"{self._root.name}/{digest[7:9]}/{digest[9:]}"
 
     def _problem(self, digest: str) -> str | None:
         try:
@@ -213,7 +116,7 @@ class BodyStore:
                             status = body.stat(follow_symlinks=False)
                             yield BodyFile(digest, status.st_size, status.st_mtime_ns // 1000)
 
-    def leftovers(self, *, untouched_since: float) -> Iterator[tuple[Path, int]]:
+    def leftovers(self, *, untouched_since: float) -> Iterator[tuple[str, int]]:
         """Yield path and size of files left by a put or a removal that was interrupted before a time."""
         folders = [self._root / entry.name for entry in _entries(self._root) if entry.is_dir(follow_symlinks=False)]
         for folder in (self._root, *folders):
@@ -222,7 +125,11 @@ class BodyStore:
                     with suppress(FileNotFoundError):
                         status = entry.stat(follow_symlinks=False)
                         if status.st_mtime <= untouched_since:
-                            yield folder / entry.name, status.st_size
+                            yield str(folder / entry.name), status.st_size
+
+    def remove_leftover(self, name: str) -> None:
+        """Delete a file that was left."""
+        files.remove(Path(name))
 
     def remove(self, digest: str, *, untouched_since: float) -> int:
         """Delete a body unless it was written or read since a time; return the bytes freed.
@@ -347,19 +254,6 @@ def _open(folder: int, name: str) -> int:
 def _chunks(body: int) -> Iterator[bytes]:
     while chunk := os.read(body, _CHUNK_BYTES):
         yield chunk
-
-
-def _end_of_lines(chunk: bytes, start: int, count: int) -> int:
-    """Return the offset behind `count` lines from `start` on, or the chunk's end if it has fewer."""
-    for _ in range(count):
-        start = chunk.find(b"\n", start) + 1
-        if not start:
-            return len(chunk)
-    return start
-
-
-def _damaged() -> ObjectDamaged:
-    return ObjectDamaged("The stored body does not have the digest it is stored under.")
 
 
 def _digest_of_file(folder: int, name: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Literal, NamedTuple, get_args
 
 from engrambus.core import SECOND_US, parse_time
-from engrambus.evidence.receipts.cas import BodyFile
+from engrambus.evidence.receipts.bodies import BodyFile
 from engrambus.evidence.receipts.values import EMPTY_DIGEST, Receipt
 
 DAY_US = 86_400 * SECOND_US

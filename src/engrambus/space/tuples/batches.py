@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
@@ -29,6 +30,7 @@ MAX_UNFOLDED_BATCHES = 16
 
 PATH, NUMBER = "${agent.path}", "${agent.number}"
 """Placeholders in the arguments of a template's steps."""
+_OF_AGENT = re.compile(r"\$\{agent\.[^}]*\}?")
 _BUDGETS = frozenset({"budget_usd", "budget_micros", "budget_tokens"})
 _PLACE = ("agent", "batch", "depth", "branching")
 """Fields of `map_pos` that the agents of a batch have."""
@@ -55,7 +57,24 @@ def read_template(draft: Mapping[str, Any], authority: Mapping[str, Any], now_us
     for name in _PLACE:
         if name in template.tuple.map_pos:
             raise BatchTemplate(f"`map_pos.{name}` is set for each agent of a batch.", field=f"map_pos.{name}")
+    _check_placeholders(msgspec.to_builtins(template.tuple.payload))
     return template
+
+
+def _check_placeholders(value: Any) -> None:
+    """Refuse a placeholder of an agent that nothing would replace."""
+    if isinstance(value, str):
+        for placeholder in _OF_AGENT.findall(value):
+            if placeholder not in (PATH, NUMBER):
+                raise BatchTemplate(
+                    f"{placeholder} stands for nothing.",
+                    field="payload",
+                    used=placeholder,
+                    hint=f"An agent of a batch has {PATH} and {NUMBER}.",
+                )
+        return
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ():
+        _check_placeholders(item)
 
 
 def spawn(

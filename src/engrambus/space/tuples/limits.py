@@ -409,7 +409,7 @@ def remove_limit(view: WorkView, match: LimitMatch) -> tuple[list[Fact], LimitRu
 
 
 def pause(view: WorkView, match: LimitMatch, *, why: str, by: str) -> tuple[list[Fact], LimitRule]:
-    """Let no tuples of a rule start until `unpause`; those that run go on."""
+    """Let no tuples of a rule start until `unpause`; those that run go on. Without a reason an earlier one stays."""
     why = " ".join(why.split())
     if len(why) > MAX_WHY:
         raise LimitInvalid("The reason is too long.", field="why", limit=MAX_WHY, used=len(why))
@@ -417,7 +417,7 @@ def pause(view: WorkView, match: LimitMatch, *, why: str, by: str) -> tuple[list
     if old is None:
         _check_room(view)
         old = LimitRule(match=match)
-    rule = msgspec.structs.replace(old, paused=why, by=by, since_us=view.as_of)
+    rule = msgspec.structs.replace(old, paused=why or old.paused or "", by=by, since_us=view.as_of)
     return [fact_of(rule)], rule
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import msgspec
 
 from engrambus.core import SECOND_US, Clock
-from engrambus.core.files import remove
 from engrambus.core.lock import file_lock
 from engrambus.errors import EngramBusError
 from engrambus.evidence.pointers import BodyAddress, parse_ref
@@ -179,10 +178,10 @@ class GarbageCollector:
         partial_bodies = list(self._bodies.leftovers(untouched_since=time.time() - self._grace_seconds))
         if not dry_run:
             sweep(scratch, partial(self._space.record_cost, synced=True))
-            for path, _ in partial_bodies:
-                remove(path)
-        leftovers = [*folders, *partial_bodies]
-        return BodyCount(why="left", bodies=len(leftovers), bytes=sum(size for _, size in leftovers))
+            for name, _ in partial_bodies:
+                self._bodies.remove_leftover(name)
+        sizes = [size for _, size in (*folders, *partial_bodies)]
+        return BodyCount(why="left", bodies=len(sizes), bytes=sum(sizes))
 
     def _survey(self, on_progress: GcProgress) -> PurgePlanner:
         """Show every receipt to a planner."""

@@ -20,6 +20,7 @@ from engrambus.errors import (
     EngramBusError,
     HookRefusal,
     StaleFence,
+    StoreBusy,
     TupleNotFound,
     YoolForbidden,
     YoolNotFound,
@@ -518,7 +519,7 @@ class TupleRun:
             try:
                 answers, _ = self._deps.space.complete([results])
                 break
-            except DiskPressure:  # the results wait for free space for as long as the claim can last
+            except (DiskPressure, StoreBusy):  # the results wait for as long as the claim can last
                 if time.monotonic() >= ends or self.stop.wait(PRESSURE_RETRY_SECONDS):
                     raise
         if answers[0] is not None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from engrambus.core import SECOND_US
 from engrambus.core.process_names import process_name
-from engrambus.errors import BudgetExceeded, CatalogRefusal, DiskPressure, EngramBusError
+from engrambus.errors import BudgetExceeded, CatalogRefusal, DiskPressure, EngramBusError, StoreBusy
 from engrambus.evidence.receipts import Receipt
 from engrambus.space.tuples import (
     ABSENT,
@@ -168,7 +168,7 @@ class LaneWorkerPool:
                 before_claim=self._deps.sweep,  # counts first what the step of a killed worker spent
                 on_ended=self._report_ended,
             )
-        except (DiskPressure, CatalogRefusal) as refusal:
+        except (DiskPressure, CatalogRefusal, StoreBusy) as refusal:
             if until_empty:
                 raise
             self._report(Progress(kind="pressure", tuple_id="", error=refusal.detail))
@@ -245,6 +245,8 @@ class LaneWorkerPool:
             run.run()
             if claim in self._release_when_stopped:
                 self._deps.space.release([claim])
+        except StoreBusy as refusal:  # the tuple is claimed again, by this worker or another, once its lease has ended
+            self._report(Progress(kind="pressure", tuple_id=run.claim.id, error=refusal.detail))
         finally:
             with self._lock:
                 if self._runs.get(run.claim.id) is run:

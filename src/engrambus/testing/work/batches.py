@@ -431,6 +431,8 @@ class BatchConformance:
         assert error(BatchTemplate, call, harness, payload=[]).field == "payload"
         assert error(BatchTemplate, call, harness, id="sha256:" + "0" * 64).field == "id"
         assert error(BatchTemplate, call, harness, map_pos={"agent": "0"}).field == "map_pos.agent"
+        unknown = [{"yool": "agent.lint.ruff", "args": {"paths": ["src/${agent.nope}/a.py"]}}]
+        assert error(BatchTemplate, call, harness, payload=unknown).used == "${agent.nope}"
         error(TupleNotFound, call, harness, parent_id="sha256:" + "0" * 64)
         assert harness.journal_bytes() == journal
 

@@ -227,6 +227,7 @@ class LimitConformance:
         ids = put(harness, draft(), draft()) + put(harness, draft(), run="two") + put(harness, draft("b"))
         (running,) = take(harness)
         stop(harness, "the registry is down", lane="build")
+        stop(harness, lane="build")
         assert take(harness) == []
         assert _ids(harness.space.claim({}, worker="w", limit=9)) == [ids[3]]
         finish(harness, running)
