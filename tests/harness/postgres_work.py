@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import os
-
-from engrambus.backends.postgres.connections import Database
-from engrambus.backends.postgres.migrations import prepare
-from engrambus.backends.postgres.projects import add_project
+from engrambus.backends.postgres.projects import NO_PROJECT, find_project
 from engrambus.backends.postgres.work import PostgresWork, create_work
-from engrambus.backends.postgres.work.database import work_queries
 from engrambus.backends.postgres.work.store import TABLES
-from engrambus.core import new_ulid
 from engrambus.space.tuples import SpaceSettings, TupleSpace
 from engrambus.testing.clock import ManualClock
 from engrambus.testing.harness import KEY, PROJECT
+from tests.harness.postgres_stores import shared_database
 
 
 class PostgresWorkHarness:
-    """The work of a new project."""
+    """The work of a new project. One of earlier tests with the same id gets out of its way."""
 
     def __init__(self, url: str, clock: ManualClock | None = None, settings: SpaceSettings | None = None) -> None:
         self.clock = clock or ManualClock()
-        self.database = Database(url, lock_seconds=20.0)
-        prepare(self.database)
+        self.database = shared_database(url)
         self._settings = settings
         self._boot = "first"
+        with self.database.writing(NO_PROJECT, {}) as session:
+            session.execute("DELETE FROM projects WHERE project_id = $1", (PROJECT,))
         create_work(self.database, KEY, project=PROJECT, now_us=self.clock.now())
+        self.number = find_project(self.database, PROJECT) or 0
         self._open()
 
     def reopen(self) -> None:
@@ -40,13 +37,13 @@ class PostgresWorkHarness:
 
     def delete_index(self) -> None:
         """Delete everything but the journal."""
-        with self.database.writing(self.number, work_queries()) as session:
+        with self.database.writing(self.number, {}) as session:
             for table in TABLES:
                 session.execute(f"DELETE FROM work_{table}")
 
     def journal_bytes(self) -> bytes:
         """Return the journal, header included."""
-        with self.database.reading(self.number, work_queries()) as session:
+        with self.database.reading(self.number, {}) as session:
             rows = session.execute("SELECT line FROM journal WHERE kind = 'tuples' ORDER BY seq").fetchall()
         return b"".join(line for (line,) in rows)
 
@@ -58,11 +55,10 @@ class PostgresWorkHarness:
     def open_store(self) -> PostgresWork:
         """Open another store of the same project, as another host would."""
         indexed = self._settings.indexed_fields if self._settings is not None else ()
-        return PostgresWork(self.database, self.number, KEY, self.clock, project_id=PROJECT, indexed=indexed)
+        return PostgresWork(self.database.share(), KEY, PROJECT, self.clock, indexed=indexed)
 
     def _open(self) -> None:
         self.space = TupleSpace(self.open_store(), settings=self._settings, boot=self._boot)
-
 
 
 class TwoHostsHarness(PostgresWorkHarness):

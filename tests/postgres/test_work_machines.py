@@ -1,15 +1,13 @@
-"""The work store on PostgreSQL and the one in memory, driven side by side by the state machines. # YT-05 # YT-16 # YT-19"""
+"""The work store on PostgreSQL and the one in memory, driven side by side. # YT-05 # YT-16 # YT-19"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import HealthCheck, Phase, settings
-from hypothesis.stateful import run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from engrambus.space.tuples import SpaceSettings
 from engrambus.testing import ManualClock
@@ -23,9 +21,9 @@ EXAMPLES = int(os.environ.get("ENGRAMBUS_MACHINE_EXAMPLES", "12"))
 STEPS = int(os.environ.get("ENGRAMBUS_MACHINE_STEPS", "40"))
 
 
-def run(machine: Callable[[], Any], *, examples: int, steps: int) -> None:
+def run(machine: type[RuleBasedStateMachine], *, examples: int, steps: int) -> None:
     """Run a machine as a test."""
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         machine,
         settings=settings(
             max_examples=examples,

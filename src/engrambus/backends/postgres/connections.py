@@ -20,7 +20,7 @@ from psycopg.types.string import StrDumper
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from engrambus.backends.postgres import shown_url
-from engrambus.backends.postgres.problems import naming_the_server
+from engrambus.backends.postgres.problems import naming_the_server, server_problem
 from engrambus.core.lock import LOCK_SECONDS
 from engrambus.errors import StoreRights, StoreUnreachable, StoreUrlInvalid
 

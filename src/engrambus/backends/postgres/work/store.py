@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -67,7 +67,7 @@ PLANS = {
 }
 """Settings by which every query is answered by the indexes that it was written for, whatever the statistics say.
 
-decision 123: as `INDEXED BY` and `CROSS JOIN` do for SQLite; tables of work are empty at one moment and full at the next.
+decision 123: as `INDEXED BY` and `CROSS JOIN` do for SQLite; tables of work are empty now and full the next moment.
 """
 TABLES = (
     *("state", "schedules", "bodies", "tuples", "needs", "lane_runs", "siblings", "groups", "rules", "slots", "starts"),

@@ -62,9 +62,7 @@ COMPARED: dict[str, tuple[str, str]] = {
 """The tables that are compared: the columns of their keys, and others."""
 
 
-def find_differences(
-    session: Session, journal: PostgresJournal, state: WorkIndexState, project: str
-) -> list[Finding]:
+def find_differences(session: Session, journal: PostgresJournal, state: WorkIndexState, project: str) -> list[Finding]:
     """Recompute every checksum of a journal, and return where the tables differ from what its lines say."""
     with tempfile.NamedTemporaryFile(prefix="engrambus-verify-") as file, closing(apsw.Connection(file.name)) as draft:
         return list(_find_all(session, journal, state, draft, project))
