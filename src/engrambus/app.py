@@ -7,16 +7,25 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+
+import msgspec
 
 from engrambus.backends.cortex_files import CortexFolder
 from engrambus.backends.sqlite import SqliteStore, check_remains, create_store
 from engrambus.core import Clock, Randomness, SystemClock, new_ulid
 from engrambus.core.disk_errors import naming_the_disk
 from engrambus.core.files import check_folder, is_file, make_folder, remove
-from engrambus.core.journal import UNMARKED_FORMAT, JournalKey, derived_folder, foreign_journal, read_header
+from engrambus.core.journal import (
+    UNMARKED_FORMAT,
+    JournalKey,
+    check_not_moved,
+    derived_folder,
+    foreign_journal,
+    read_header,
+)
 from engrambus.core.project_clock import ClockAccepted, ClockCorrected, ClockState
 from engrambus.errors import (
     EngramBusError,
@@ -65,6 +74,7 @@ if TYPE_CHECKING:
     from engrambus.backends.backup import Manifest
     from engrambus.backends.derived_caches import DerivedCaches
     from engrambus.backends.jsonl_stores import FileStores
+    from engrambus.backends.moving import Moved, MovedStore
     from engrambus.backends.postgres.connections import Database
     from engrambus.backends.postgres.migrations import Migration
     from engrambus.backends.postgres.store import PostgresStore
@@ -759,6 +769,8 @@ def _find_local_project(start: Path, settings: Settings) -> Project:
     """Return the project that a folder belongs to, if its journal is on this machine or in a database."""
     project = find_project(start, settings.private_home)
     check_folders(project)
+    if settings.store_url is None:
+        check_not_moved(project.state / JOURNAL)
     if settings.store_url is None and not is_file(project.state / JOURNAL):
         check_remains(project.state, JOURNAL, load_journal_key(settings.key_folder(project.project_id)))
         raise ProjectNotFound(
@@ -818,6 +830,50 @@ def migrate_store(settings: Settings) -> list[Migration]:
     from engrambus.backends.postgres import migrate_database
 
     return migrate_database(settings.store_url or "", lock_seconds=settings.lock_seconds)
+
+
+def move_project(
+    start: Path,
+    settings: Settings,
+    url: str,
+    *,
+    restart: bool = False,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+    clock: Clock | None = None,
+) -> Moved:
+    """Move a project from its files into the database at a URL; what an earlier attempt has copied is not sent again.
+
+    With `restart` that is taken back first. `progress` is called with the lines done and the total.
+    """
+    from engrambus.backends.moving import move_files
+    from engrambus.backends.sqlite.work import SqliteWork
+
+    clock = clock or SystemClock()
+    settings = msgspec.structs.replace(settings, store_url=None)
+    project = _find_local_project(start, settings)
+    key, seconds = _key_of(project, settings), settings.lock_seconds
+    with ExitStack() as opened:
+        store = SqliteStore(project.state, key, clock, lock_seconds=seconds)
+        opened.callback(store.close)
+        sources: dict[Path, MovedStore] = {project.state / JOURNAL: store}
+        if is_file(project.state / WORK_JOURNAL):
+            indexed = settings.space().indexed_fields
+            work = SqliteWork(project.state, key, clock, indexed=indexed, lock_seconds=seconds)
+            opened.callback(work.close)
+            sources[project.state / WORK_JOURNAL] = work
+        database = _open_database(url, settings)
+        opened.callback(database.close)
+        local, shared = BodyFolder(project.state / "cas"), _bodies(project, settings)
+        return move_files(
+            sources,
+            database,
+            key,
+            project=project.project_id,
+            now_us=clock.now(),
+            bodies=(local, shared) if settings.bodies is not None else None,
+            restart=restart,
+            progress=progress,
+        )
 
 
 def _create_in_database(project: Project, settings: Settings, clock: Clock) -> None:

@@ -282,6 +282,8 @@ EngramBusError                    code, HTTP status, and the members that say wh
 │   ├── BatchRunning              BATCH_RUNNING
 │   ├── ProjectExists             PROJECT_EXISTS
 │   ├── ProjectElsewhere          PROJECT_ELSEWHERE
+│   ├── ProjectMoved              PROJECT_MOVED
+│   ├── MoveInterrupted           MOVE_INTERRUPTED
 │   ├── KeysExist                 KEYS_EXIST
 │   ├── PublicKeyExists           PUBLIC_KEY_EXISTS
 │   ├── SyncRefInUse              SYNC_REF_IN_USE
@@ -1699,6 +1701,14 @@ class ProjectElsewhere(Conflict):
     """The private state of this project belongs to another folder."""
 
     quotes_caller = False
+
+
+class ProjectMoved(Conflict):
+    """The project was moved into a database; its files take no more writes."""
+
+
+class MoveInterrupted(Conflict):
+    """What an earlier move has copied does not fit what is moved now."""
 
 
 class KeysExist(Conflict):

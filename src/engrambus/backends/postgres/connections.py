@@ -334,7 +334,7 @@ class Database:
         if self.facts.is_exempt:
             values["role"] = MEMBER
         calls = ", ".join(f"set_config('{name}', ${place + 1}, true)" for place, name in enumerate(values))
-        RawCursor(connection).execute(f"SELECT {calls}", [*values.values()])  # type: ignore[arg-type]  # our own names
+        RawCursor(connection).execute(f"SELECT {calls}", [*values.values()])  # our own names
 
     def _settings(self, project: int) -> str:
         role = f"SET LOCAL ROLE {MEMBER}; " if self.facts.is_exempt else ""

@@ -25,9 +25,10 @@ _CHECKSUM = "SELECT line FROM journal WHERE kind = $1 AND seq = $2"
 class PostgresJournal:
     """The journal of one kind of one project. Its lines are read and written inside others' transactions."""
 
-    def __init__(self, key: JournalKey, kind: str, project: str, name: str) -> None:
-        """`name` says in messages where the journal is."""
+    def __init__(self, key: JournalKey, kind: str, project: str, name: str, *, stored_as: str | None = None) -> None:
+        """`name` says in messages where the journal is; `stored_as` is its name in the table, if it is not the kind."""
         self.kind = kind
+        self._stored_as = stored_as or kind
         self.where = f"journal '{kind}' in {name}"
         self._project = project
         self._line_key = key.line_key(kind=kind, project=project)
@@ -35,11 +36,11 @@ class PostgresJournal:
     def create(self, session: ProjectSession, now_us: int) -> None:
         """Write the first line, unless there is one."""
         line, _ = encode_header(self._line_key, kind=self.kind, project=self._project, now_us=now_us)
-        session.execute(_INSERT_HEADER, (self.kind, 0, line))
+        session.execute(_INSERT_HEADER, (self._stored_as, 0, line))
 
     def header(self, session: ProjectSession) -> tuple[Header, bytes] | None:
         """Return the first line, parsed and as it is; None if there is none. Refuse one of another key."""
-        row: Any = session.execute(_HEADER, (self.kind,)).fetchone()
+        row: Any = session.execute(_HEADER, (self._stored_as,)).fetchone()
         if row is None:
             return None
         (line,) = row
@@ -62,7 +63,12 @@ class PostgresJournal:
 
     def lock(self, session: ProjectSession) -> None:
         """Wait until no other transaction holds this journal, and hold it until the end of this one."""
-        session.execute(_LOCK, (self.kind,)).fetchone()
+        session.execute(_LOCK, (self._stored_as,)).fetchone()
+
+    def rename(self, session: Session, name: str) -> None:
+        """Store every line under another name from now on."""
+        session.execute("UPDATE journal SET kind = $1 WHERE kind = $2", (name, self._stored_as))
+        self._stored_as = name
 
     def encode(self, end: JournalPosition, *, stamp: Stamp, facts: bytes, mark: int) -> tuple[bytes, JournalPosition]:
         """Return the line of a commit that follows the position `end`, and the position behind it."""
@@ -70,23 +76,23 @@ class PostgresJournal:
 
     def append(self, session: ProjectSession, first: int, lines: Sequence[bytes]) -> None:
         """Add lines, of which the first has that number."""
-        rows = [(self.kind, first + number, line) for number, line in enumerate(lines)]
+        rows = [(self._stored_as, first + number, line) for number, line in enumerate(lines)]
         session.executemany(_INSERT, rows)
 
     def read_after(self, session: ProjectSession, seq: int, limit: int) -> list[Line]:
         """Return the lines after line number `seq`, without checking them."""
-        rows: Any = session.execute(_LINES, (self.kind, seq, limit))
+        rows: Any = session.execute(_LINES, (self._stored_as, seq, limit))
         return [parse_line(line) for _, line in rows]
 
     def holds(self, session: ProjectSession, position: JournalPosition) -> bool:
         """True if the line before a position is in the journal."""
-        row: Any = session.execute(_CHECKSUM, (self.kind, position.seq)).fetchone()
+        row: Any = session.execute(_CHECKSUM, (self._stored_as, position.seq)).fetchone()
         return row is not None and row[0].rstrip().endswith(f'"sum":"{position.checksum}"}}'.encode())
 
     def read(self, session: ProjectSession, position: JournalPosition) -> Iterator[tuple[Line, JournalPosition]]:
         """Yield the lines after a position, each with the position behind it; refuse one that is not right."""
         while True:
-            rows: list[Any] = session.execute(_LINES, (self.kind, position.seq, READ_LINES)).fetchall()
+            rows: list[Any] = session.execute(_LINES, (self._stored_as, position.seq, READ_LINES)).fetchall()
             for seq, text in rows:
                 line, position = self._check(seq, text, position)
                 yield line, position

@@ -87,7 +87,11 @@ class PostgresStore:
             ),
         )
         with self._reading() as session:
-            self.journal.start(session)  # refuses a journal that is not ours
+            if self.journal.header(session) is None:  # which also refuses a journal that is not ours
+                raise ProjectNotFound(
+                    f"{database.name} has no project {project}, or not all of it yet.",
+                    hint="Create it there: engrambus init. If it is being moved there: engrambus move.",
+                )
 
     @property
     def project(self) -> str:

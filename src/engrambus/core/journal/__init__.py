@@ -15,6 +15,7 @@ from engrambus.core.journal.format import FORMAT, UNMARKED_FORMAT, Line, encode_
 from engrambus.core.journal.group import GroupCommit, Ticket
 from engrambus.core.journal.key import JournalKey
 from engrambus.core.journal.line_reader import LineReader, position_after
+from engrambus.core.journal.moved import MovedNote, check_not_moved, note_moved
 from engrambus.core.journal.salvage import JournalGap
 from engrambus.core.journal.sync_failure import SyncFailure, read_note
 from engrambus.core.journal.unkeyed import UnkeyedJournal
@@ -32,9 +33,11 @@ __all__ = [
     "JournalPosition",
     "Line",
     "LineReader",
+    "MovedNote",
     "SyncFailure",
     "Ticket",
     "UnkeyedJournal",
+    "check_not_moved",
     "create_journal",
     "derived_folder",
     "encode_facts",
@@ -44,6 +47,7 @@ __all__ = [
     "find_damage",
     "foreign_journal",
     "is_own_journal",
+    "note_moved",
     "position_after",
     "read_header",
     "read_note",

@@ -34,6 +34,7 @@ from engrambus.core.journal.format import (
     stated_mark,
 )
 from engrambus.core.journal.key import JournalKey, LineKey
+from engrambus.core.journal.moved import check_not_moved
 from engrambus.core.journal.segments import CHUNK, DAMAGED_HINT, Segments, first_bytes, split_lines, sync
 from engrambus.core.journal.sync_failure import (
     SyncFailure,
@@ -490,6 +491,7 @@ class Journal:
         failure = self.sync_failure()
         if failure is not None:
             raise refusal(self.path, failure)
+        check_not_moved(self.path)
 
     def begin_segment(self, end: JournalPosition, now_us: int) -> JournalPosition:
         """Continue in a new file behind the last line; return the position behind its header.

@@ -1008,6 +1008,12 @@ COMMANDS: dict[str, Entry] = {
         "engrambus migrate",
         "maintenance:migrate",
     ),
+    "move": Entry(
+        "maintenance",
+        "Move the project from its files into a PostgreSQL database that several hosts share.",
+        "engrambus move --to postgresql://bus@db.example/engrambus",
+        "maintenance:move",
+    ),
     "gc": Entry(
         "maintenance",
         "Free disk space: delete stored output that no receipt has to keep.",

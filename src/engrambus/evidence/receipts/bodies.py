@@ -105,7 +105,7 @@ class BodyStore(ABC):
         size = 0
         line = 1  # number of the line that the next byte belongs to
         ends_line = True  # True if the previous byte ended a line
-        for chunk in self._checked(digest):
+        for chunk in self.chunks(digest):
             start = 0
             while start < len(chunk) and line <= last:
                 end = _end_of_lines(chunk, start, first - line if line < first else last + 1 - line)
@@ -128,13 +128,13 @@ class BodyStore(ABC):
         """Return the first and the last `size` bytes of a body, and how many lines it has; every byte is checked."""
         first = last = b""
         lines = 0
-        for chunk in self._checked(digest):
+        for chunk in self.chunks(digest):
             first += chunk[: size - len(first)]
             last = (last + chunk)[-size:]
             lines += chunk.count(b"\n")
         return first, last, lines + (last != b"" and not last.endswith(b"\n"))
 
-    def _checked(self, digest: str) -> Iterator[bytes]:
+    def chunks(self, digest: str) -> Iterator[bytes]:
         """Yield a body in chunks; raise at its end if it is damaged."""
         running = hashlib.sha256()
         if digest != EMPTY_DIGEST:

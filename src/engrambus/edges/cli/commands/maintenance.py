@@ -13,6 +13,7 @@ from engrambus.edges.cli.session import Session
 
 if TYPE_CHECKING:
     from engrambus.app import JournalClock
+    from engrambus.backends.moving import Moved
     from engrambus.core.journal import Damage
     from engrambus.gateway import Operation
 
@@ -216,3 +217,42 @@ def migrate(session: Session, values: Values) -> None:
     answer = {"store": name, "applied": [f"{step.version:04} {step.name}" for step in applied]}
     lines = [f"{safe(name)}: applied {step.version:04} {safe(step.name)}." for step in applied]
     session.print(answer, lambda _: lines or [f"{safe(name)}: the tables are those of this version."])
+
+
+@local_command(
+    "move",
+    click.Option(["--to", "url"], metavar="URL", help="The database; by default that of ENGRAMBUS_STORE."),
+    click.Option(["--restart"], is_flag=True, help="Take back first what an earlier move has copied."),
+    section="maintenance",
+    example="engrambus move --to postgresql://bus@db.example/engrambus",
+    rank=46,
+)
+def move(session: Session, values: Values) -> None:
+    """Move the project from its files into a PostgreSQL database that several hosts share.
+
+    Most is copied while others go on working. In the end every line is compared, and the files take no more writes. A
+    move that was interrupted goes on where it was. With ENGRAMBUS_BODIES, stored bodies are copied there.
+    """
+    from engrambus.app import move_project
+    from engrambus.edges.cli.progress import ProgressBar
+    from engrambus.errors import FieldMissing
+
+    url = values["url"] or session.settings.store_url
+    if url is None:
+        raise FieldMissing(
+            "Say where to.",
+            field="to",
+            hint="Pass --to postgresql://user@host:5432/database, or set ENGRAMBUS_STORE to it.",
+        )
+    with ProgressBar("Moving") as bar:
+        moved = move_project(session.folder, session.settings, url, restart=values["restart"], progress=bar)
+    session.print(moved, lambda _: _moved_lines(moved))
+
+
+def _moved_lines(moved: Moved) -> Iterator[str]:
+    yield f"moved to {safe(moved.to)}: {moved.lines:,} commits of knowledge, {moved.work_lines:,} of work, all compared"
+    if moved.bodies is None:
+        yield "Bodies stay in .catalog/cas. To share them between hosts, set ENGRAMBUS_BODIES and copy them there."
+    else:
+        yield f"{moved.bodies:,} bodies are in the store of ENGRAMBUS_BODIES."
+    yield "The files take no more writes. Set ENGRAMBUS_STORE for every gateway, worker and command; start them again."
