@@ -65,7 +65,7 @@ class PostgresJournal:
         """Wait until no other transaction holds this journal, and hold it until the end of this one."""
         session.execute(_LOCK, (self._stored_as,)).fetchone()
 
-    def rename(self, session: Session, name: str) -> None:
+    def rename(self, session: ProjectSession, name: str) -> None:
         """Store every line under another name from now on."""
         session.execute("UPDATE journal SET kind = $1 WHERE kind = $2", (name, self._stored_as))
         self._stored_as = name

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from engrambus.backends.postgres.connections import Database, Session
+from engrambus.backends.postgres.connections import Database, ProjectSession
 from engrambus.backends.postgres.journal import PostgresJournal
 from engrambus.core.journal import JournalKey, JournalPosition, Line
 from engrambus.errors import JournalDamaged, MoveInterrupted, ProjectElsewhere
@@ -57,7 +57,7 @@ class ArrivingJournal:
             on_lines(end.seq)
         return end.seq
 
-    def arrive(self, session: Session) -> None:
+    def arrive(self, session: ProjectSession) -> None:
         """Give the journal its name."""
         self._journal.rename(session, self.kind)
 
@@ -70,11 +70,11 @@ class ArrivingJournal:
             raise ProjectElsewhere(
                 f"{self._database.name} has another history of '{self.kind}': {ours[0]} lines there, {theirs[0]} here.",
                 field="to",
-                hint="It was moved or created there before. Set ENGRAMBUS_STORE to use it; or move to another database.",
+                hint="It was moved or created there before. Set ENGRAMBUS_STORE to use it, or move to another one.",
             )
         return ours[0]
 
-    def _compare(self, session: Session, source: LineSource, on_lines: OnLines) -> JournalPosition:
+    def _compare(self, session: ProjectSession, source: LineSource, on_lines: OnLines) -> JournalPosition:
         """Check the lines that an earlier attempt has copied; return the position behind them."""
         end, expected = self._journal.start(session), _lines(source)
         for line, behind in self._journal.read(session, end):
@@ -91,7 +91,7 @@ class ArrivingJournal:
                 on_lines(end.seq)
         return end
 
-    def _append(self, session: Session, end: JournalPosition, page: list[Line]) -> JournalPosition:
+    def _append(self, session: ProjectSession, end: JournalPosition, page: list[Line]) -> JournalPosition:
         first, texts = end.seq + 1, []
         for line in page:
             if line.seq != end.seq + 1:
