@@ -32,6 +32,10 @@ CHECKED_PER_SECOND = 100
 """Acknowledged writes that a check gets through in a second at least, beside other work."""
 
 
+UNREAD = "verify could not read"
+"""Begins a problem that is none while a disk fails."""
+
+
 class Problem(msgspec.Struct, frozen=True):
     """Something that must not happen."""
 
@@ -65,6 +69,8 @@ class Notes:
             self.problems.append(Problem("traceback", rest))
         elif word == "unsound":
             self.problems.append(Problem("wrong", f"verify under way: {rest}"))
+        elif word == "unread":
+            self.problems.append(Problem("wrong", f"{UNREAD}: {rest}"))
         elif word == "end":
             tuple_id, _, receipt = rest.partition(" ")
             self.ends[tuple_id] = receipt

@@ -297,11 +297,15 @@ class Writer:
         """Verify everything; note what is found."""
         with self._attempt("verify", "-"):
             answer = self._client.call("verify")
-            self.note("verify -" if answer.sound else f"unsound {answer.findings!r}")
+            told = [finding for finding in answer.findings if any(words in finding.what for words in UNREAD_WORDS)]
+            wrong = [finding for finding in answer.findings if finding not in told]
+            self.note(f"unsound {wrong!r}" if wrong else f"unread {told!r}" if told else "verify -")
 
 
 Actions = tuple[Callable[[Writer], None], ...]
 
+UNREAD_WORDS = ("could not be read", "cannot be read", "was not compared")
+"""What `verify` says of a file that the disk does not return."""
 READS: Actions = (Writer.put, Writer.read, Writer.verify, Writer.read_back, Writer.put)
 """Reading calls, between puts: their errors must not stop writing for good."""
 

@@ -34,6 +34,10 @@ P_co = TypeVar("P_co", bound="Projection", covariant=True)
 Row = tuple[Any, ...]
 
 
+_UNREAD_PAGE = "unable to get the page"
+"""In SQLite's words for a page that the disk does not return, or whose checksum is wrong."""
+
+
 class ComparedTable(NamedTuple):
     """What an index says in one table, however it came to say it."""
 
@@ -126,9 +130,9 @@ class IndexVerifier(Generic[S, P]):
             with self._read() as (connection, _):
                 ((result, *_), *_) = connection.execute(f"PRAGMA integrity_check({name})").fetchall()
             if result != "ok":
-                yield Finding(
-                    what=f"SQLite says: {result}", where=f"{self._index.path.name}, table {name}", is_copy=True
-                )
+                problem = "a page could not be read: " if _UNREAD_PAGE in str(result) else ""
+                where = f"{self._index.path.name}, table {name}"
+                yield Finding(what=f"{problem}SQLite says: {result}", where=where, is_copy=True)
 
     def _part_done(self, number: int, total: int) -> Callable[[int], None]:
         """Return what reports progress inside a table. The first one counts for most: it holds the bodies."""
