@@ -45,6 +45,7 @@ LOCAL_COMMANDS = {
     "recover",
     "worker",
     "migrate",
+    "move",
     "resume",
     "session link",
     "session list",

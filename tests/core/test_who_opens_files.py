@@ -14,7 +14,7 @@ CALLS = {
     *("listdir", "scandir", "iterdir", "glob", "rglob", "symlink_to", "hardlink_to", "copyfile", "copytree", "move"),
 }
 """Functions and methods that open, create, rename, list or delete something on disk."""
-NOT_FILES = {"files", "Bus", "_streams", "_sessions", "_bodies", "repository"}
+NOT_FILES = {"files", "Bus", "_streams", "_sessions", "_bodies", "_journal", "repository"}
 """Names in front of `.open` and the like that stand for something else, or for the module itself."""
 
 OTHERS = {
@@ -23,7 +23,14 @@ OTHERS = {
     "adapters/migration/shims.py": "artifacts that the migrated program writes",
     "adapters/migration/steps.py": "flags and reports that the migrated program names",
     "adapters/semantic/minilm.py": "the weights in an installed package",
+    "app.py": "a temporary folder",
+    "backends/backup.py": "a file that a person names, created anew and not through a link",
     "backends/jsonl_stores.py": "memory stores that a person or a policy names, anywhere",
+    "backends/postgres/migrations.py": "the package's own SQL",
+    "backends/postgres/queries.py": "the package's own SQL",
+    "backends/postgres/verification.py": "SQLite, in a temporary file",
+    "backends/postgres/work/verification.py": "SQLite, in a temporary file",
+    "backends/shared_ref.py": "a temporary folder",
     "backends/sqlite/journal_index.py": "indexes in memory, where the disk is full",
     "backends/sqlite/queries.py": "the package's own SQL",
     "core/clock.py": "the kernel's boot id",
@@ -50,11 +57,14 @@ OTHERS = {
     "edges/integrations/usual_project.py": "files of the checkout; decision 44: core/files.py takes too long to load",
     "edges/mcp/wire.py": "the null device",
     "edges/page/assets.py": "the package's own page",
+    "edges/sdk/login_file.py": "a login in the home folder, and git's own files; decision 44: loaded by a hook",
+    "edges/sdk/logins.py": "a certificate that a person names",
     "evidence/anchoring/line_index.py": "SQLite, in memory",
-    "evidence/pointers/disk_files.py": "files of the checkout",
     "evidence/pointers/cited_places.py": "files of the checkout",
+    "evidence/pointers/disk_files.py": "files of the checkout",
     "evidence/pointers/git.py": "git's own files",
     "evidence/pointers/git_links.py": "git's own files",
+    "evidence/pointers/mirror.py": "lists a folder, to see whether it is empty",
     "evidence/pointers/scratch_objects.py": "a temporary folder",
     "evidence/pointers/snapshot.py": "files of the checkout, and a temporary folder",
     "evidence/pointers/trackable_files.py": "lists files of the checkout, and changes nothing by a path",

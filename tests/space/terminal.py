@@ -51,7 +51,8 @@ class Terminal:
     def run(self, *words: str, code: int = 0) -> str:
         """Run a command; return its output, or its standard error if it fails as expected."""
         is_main_thread = threading.current_thread() is threading.main_thread()
-        if words[0] in IN_THIS_PROCESS and "--import" not in words and is_main_thread:
+        imports = "--import" in words or "ENGRAMBUS_HOOKS" in self.environment
+        if words[0] in IN_THIS_PROCESS and not imports and is_main_thread:
             return self._run_in_this_process(words, code)
         process = self.start(*words)
         out, err = process.communicate(timeout=120)
@@ -59,7 +60,7 @@ class Terminal:
         return out if code == 0 else err
 
     def _run_in_this_process(self, words: tuple[str, ...], code: int) -> str:
-        absent: dict[str, str | None] = {name: None for name in os.environ if name.startswith(("ENGRAMBUS_", "XDG_"))}
+        absent: dict[str, str | None] = dict.fromkeys(os.environ)
         with chdir(self.path):
             done = CliRunner().invoke(engrambus, words, env={**absent, **self.environment}, prog_name="engrambus")
         if done.exception is not None and not isinstance(done.exception, SystemExit):

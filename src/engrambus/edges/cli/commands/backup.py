@@ -27,6 +27,7 @@ def backup(session: Session, values: Values) -> None:
     The project may be in use. With the keys in it, anyone who has the file can write to the journals and make tokens.
     """
     from engrambus.app import back_up
+    from engrambus.policy.secrets import hide_secrets
 
     session.require_admin("backup")
     target = (session.folder / Path(values["file"]).expanduser()).resolve()
@@ -34,11 +35,12 @@ def backup(session: Session, values: Values) -> None:
     size = target.stat().st_size
 
     def render(_: Any) -> Iterator[str]:
-        yield f"Wrote {safe(values['file'])}: {len(manifest.files)} files, {size:,} bytes"
+        yield f"Wrote {safe(hide_secrets(str(values['file'])))}: {len(manifest.files)} files, {size:,} bytes"
         yield dim("Keep it where you keep passwords. In an empty folder: engrambus restore FILE")
 
     session.print(
-        {"file": str(target), "project": manifest.project, "files": len(manifest.files), "bytes": size}, render
+        {"file": hide_secrets(str(target)), "project": manifest.project, "files": len(manifest.files), "bytes": size},
+        render,
     )
 
 
