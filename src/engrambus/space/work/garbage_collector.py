@@ -23,6 +23,8 @@ from engrambus.space.work.step_folder import abandoned, sweep
 LOCK_FILE, SCRATCH_FOLDER = "gc.lock", "scratch"
 GRACE_SECONDS = 3600
 """Time for which a body that a caller stored, or that was read, is never deleted: somebody may be about to name it."""
+OWN_BYTES = 16 * 1024
+"""What a collection itself may add to the journal and its index: freed as well, so that the limit holds afterwards."""
 MIN_SEGMENT_BYTES = 1 << 20
 """Size from which a segment of the journal is rotated into a file of its own."""
 BATCH = 500
@@ -129,6 +131,8 @@ class GarbageCollector:
             excess_bytes = max(
                 total - leftovers.bytes - retention.max_total_mb * MB, retention.free_mb_floor * MB - free, 0
             )
+            if excess_bytes:
+                excess_bytes += OWN_BYTES
             now_us = self._clock.now()
             purges = planner.plan(
                 now_us=now_us,
