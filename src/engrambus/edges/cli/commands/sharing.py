@@ -332,7 +332,7 @@ def show_exported(answer: Exported) -> Iterator[str]:
     folder = _shown(Path(answer.folder))
     total = len(answer.new) + len(answer.longer) + answer.unchanged
     if not total:
-        yield "There is nothing to share yet: no engram of the scope project."
+        yield "There is nothing to share yet. Engrams with the scope project are shared; learned ones are not."
     else:
         changes = f"{len(answer.new):,} new, {len(answer.longer):,} with more events"
         yield f"{_count(total, 'engram')} in {safe(folder)}: {changes}."
