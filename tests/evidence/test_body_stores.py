@@ -138,14 +138,19 @@ def test_an_interrupted_removal_is_finished_or_taken_back(server: ObjectServer, 
     assert list(store.leftovers(untouched_since=time.time() + 60)) == []
 
 
-def test_the_stores_clock_may_be_wrong(server: ObjectServer, tmp_path: Path) -> None:
-    """What counts is how long ago something was, by the store's own clock."""
+@pytest.mark.parametrize("ahead_seconds", [0, 7200, -7200])
+def test_clocks_of_host_and_store_may_differ(
+    server: ObjectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead_seconds: int
+) -> None:
+    """What counts is how long ago something was by the store's own clock."""
     store = ObjectBodies(f"s3://{BUCKET}/{tmp_path.name}", PROJECT, server.environment)
-    name = store.put(b"x")
+    real_ns = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: real_ns() + ahead_seconds * 1_000_000_000)
+    name, now = store.put(b"x"), time.time_ns() / 1_000_000_000
     ((_, _, touched_us),) = store.stored()
-    assert abs(touched_us / 1_000_000 - time.time()) < 30
-    assert store.remove(name, untouched_since=time.time() - 30) == 0
-    assert store.remove(name, untouched_since=time.time() + 30) == 1
+    assert abs(touched_us / 1_000_000 - now) < 30
+    assert store.remove(name, untouched_since=now - 30) == 0
+    assert store.remove(name, untouched_since=now + 30) == 1
 
 
 @pytest.mark.parametrize(
